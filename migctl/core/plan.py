@@ -1,0 +1,211 @@
+"""What is wanted: the plan after interpolation and expansion, before anything of the machine is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from migctl.core.cpuset import CpuSet
+from migctl.errors import Notice, Where
+
+
+class Strategy(StrEnum):
+    """How jobs share a GPU."""
+
+    MIG = "mig"
+    SHARED = "shared"
+    SEQUENTIAL = "sequential"
+
+
+class RuntimeName(StrEnum):
+    """What runs a job."""
+
+    DOCKER = "docker"
+    PROCESS = "process"
+
+
+class Storage(StrEnum):
+    """The kind of device that the job's data lie on."""
+
+    NVME = "nvme"
+    SSD = "ssd"
+    HDD = "hdd"
+    AUTO = "auto"
+
+
+class CpuShare(StrEnum):
+    """How much of the pool a plan takes."""
+
+    FAIR = "fair"
+    ALL = "all"
+
+
+class CpuSplit(StrEnum):
+    """How the jobs of a plan share its cores."""
+
+    SLICES = "slices"
+    EQUAL = "equal"
+
+
+class Numa(StrEnum):
+    """Whether a job may leave the NUMA node of its GPU."""
+
+    PREFER = "prefer"
+    STRICT = "strict"
+
+
+@dataclass(frozen=True, slots=True)
+class ByProfile:
+    """This profile, by the driver's name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ByMemory:
+    """Fewest memory slices that hold this much, then most compute slices."""
+
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class BySlices:
+    """Exactly this many compute slices, fewest memory slices."""
+
+    compute_slices: int
+
+
+@dataclass(frozen=True, slots=True)
+class ByInstance:
+    """A MIG device that an administrator made; used, never destroyed."""
+
+    mig_uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """One profile for all auto jobs, the largest with which all run at once."""
+
+
+GpuRequest = ByProfile | ByMemory | BySlices | ByInstance | Auto
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSelector:
+    """One way to name GPUs; exactly one field is set. Several selectors are a union."""
+
+    index: int | None = None
+    uuid: str | None = None
+    pci: str | None = None
+    model: str | None = None
+    """Part of the product name, case-insensitive."""
+    all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A mount. `source` is an absolute host path for a bind, a name for a volume, nothing for an anonymous one."""
+
+    target: str
+    source: str | None = None
+    kind: str = "bind"
+    """bind, volume or tmpfs."""
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A published port; `host` 0 = any free one."""
+
+    container: int
+    host: int
+    protocol: str = "tcp"
+    host_ip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ulimit:
+    """A resource limit; -1 = unlimited."""
+
+    name: str
+    soft: int
+    hard: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job after expansion of matrix and replicas.
+
+    Texts may still hold `${MIGCTL_…}`: they are resolved when the job starts. Sizes are bytes unless the name says MiB, times seconds.
+    """
+
+    name: str
+    origin: str
+    """The key under `jobs:` that it came from."""
+    where: Where | None = None
+    request: GpuRequest = Auto()
+    gpus: tuple[GpuSelector, ...] = ()
+    """Empty: the plan's."""
+    cpus: int | None = None
+    """Physical cores asked for."""
+    cpuset: CpuSet | None = None
+    """Logical CPUs asked for."""
+    num_workers: int | None = None
+    """`None` = by the rule."""
+    batch_size: int | None = None
+    batch_size_memory_mib: int | None = None
+    batch_fixed_memory_mib: int = 1536
+    storage: Storage | None = None
+    memory_mib: int | None = None
+    """Declared GPU memory under `shared`, where it sizes nothing."""
+    image: str | None = None
+    pull_policy: str = "missing"
+    """always, missing or never."""
+    command: tuple[str, ...] | None = None
+    entrypoint: tuple[str, ...] | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+    """In the file's order, `env_file` values first; later wins is already applied."""
+    volumes: tuple[Volume, ...] = ()
+    ports: tuple[Port, ...] = ()
+    network_mode: str | None = None
+    shm_size_bytes: int | None = None
+    tmpfs: tuple[str, ...] = ()
+    working_dir: str | None = None
+    group_add: tuple[str, ...] = ()
+    ulimits: tuple[Ulimit, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    extra_hosts: tuple[str, ...] = ()
+    cap_add: tuple[str, ...] = ()
+    security_opt: tuple[str, ...] = ()
+    ipc: str | None = None
+    stop_grace_period_s: float = 60.0
+    mem_limit_bytes: int | None = None
+    mem_limit_auto: bool = False
+    user: str | None = None
+    """`None` = the caller's uid:gid; `image` = the image's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A run as wanted."""
+
+    name: str
+    path: str
+    """Absolute path of the plan file, or nothing for a plan made on the command line."""
+    folder: str
+    """Absolute folder that relative paths refer to."""
+    jobs: tuple[Job, ...]
+    gpus: tuple[GpuSelector, ...] = ()
+    strategy: Strategy | None = None
+    """`None` = auto: mig where the GPU can, else shared."""
+    runtime: RuntimeName = RuntimeName.DOCKER
+    enable_mig: bool = False
+    reserve_cores: int | None = None
+    cpu_share: CpuShare = CpuShare.FAIR
+    cpu_split: CpuSplit = CpuSplit.SLICES
+    numa: Numa = Numa.PREFER
+    oversubscribe: bool = False
+    allow_overlap: tuple[str, ...] = ()
+    threads_per_core: int | None = None
+    max_parallel: int | None = None
+    notices: tuple[Notice, ...] = ()

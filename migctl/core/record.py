@@ -1,0 +1,101 @@
+"""What is written down about one attempt of a job: identity, ownership, the open intent, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from migctl.core.cpuset import CpuSet
+from migctl.core.mig import Placement
+
+
+class JobState(StrEnum):
+    """The states a job can be in; names are part of the JSON contract."""
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    LOST = "lost"
+
+    @property
+    def ended(self) -> bool:
+        """The job will not change any more by itself."""
+        return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
+
+
+class Action(StrEnum):
+    """The effects a step can have; also the name of the intent that is on disk before it."""
+
+    ENABLE_MIG = "enable-mig"
+    CREATE_GPU_INSTANCE = "create-gpu-instance"
+    CREATE_COMPUTE_INSTANCE = "create-compute-instance"
+    CREATE_CONTAINER = "create-container"
+    START = "start"
+    STOP = "stop"
+    REMOVE_CONTAINER = "remove-container"
+    DESTROY_COMPUTE_INSTANCE = "destroy-compute-instance"
+    DESTROY_GPU_INSTANCE = "destroy-gpu-instance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """Identity of an instance that this run made (or uses): all of it must still match before anything is destroyed."""
+
+    gpu_uuid: str
+    gi_id: int
+    profile_id: int
+    placement: Placement
+    boot_id: str
+    ci_id: int | None = None
+    mig_uuid: str | None = None
+    foreign: bool = False
+    """An administrator's instance, used by name and never destroyed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One job's owner record. Times are Unix seconds."""
+
+    run: str
+    job: str
+    attempt: int = 1
+    revision: int = 0
+    """Grows with each write; the higher one wins where two copies differ."""
+    token: str
+    """Random, part of the container's name and labels: tells attempts of equal names apart."""
+    runtime: str
+    strategy: str
+    state: JobState = JobState.QUEUED
+    digest: str
+    """Keyed digest of the job's own resolved keys: sameness of a job over two `up`s."""
+    spec: str
+    """The resolved job as JSON without environment values."""
+    gpu_uuid: str | None = None
+    profile: str | None = None
+    profile_id: int | None = None
+    placement: Placement | None = None
+    memory_mib: int | None = None
+    cpus: CpuSet = CpuSet()
+    mems: CpuSet | None = None
+    cores: int = 0
+    num_workers: int = 0
+    boot_id: str = ""
+    intent: Action | None = None
+    """The step that was about to run; `None` once its outcome is recorded."""
+    gi_ids_before: tuple[int, ...] = ()
+    """GI ids on the GPU when the intent to create was written."""
+    instance: Ownership | None = None
+    container_id: str | None = None
+    container_name: str | None = None
+    pid: int | None = None
+    """Main process, host pid."""
+    pid_start: int | None = None
+    """Start time of `pid` in clock ticks since boot (/proc/PID/stat field 22): a pid alone is reused."""
+    exit_code: int | None = None
+    reason: str | None = None
+    created_at: float | None = None
+    started_at: float | None = None
+    finished_at: float | None = None

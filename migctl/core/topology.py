@@ -1,0 +1,47 @@
+"""The machine's logical CPUs with their cores, L3 domains and NUMA nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from migctl.core.cpuset import CpuSet
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """A physical core: the SMT siblings that are online. Its id is the lowest *present* sibling, since the kernel's core ids repeat."""
+
+    id: int
+    cpus: CpuSet
+    """Online SMT siblings."""
+    offline: CpuSet
+    """Siblings that exist and are offline."""
+    socket: int
+    node: int | None
+    """NUMA node, `None` where the kernel knows none."""
+    l3: int
+    """L3 domain, named by its lowest CPU; without L3 information the socket's lowest CPU."""
+    capacity: int = 1024
+    """Relative speed (Linux cpu_capacity); 1024 = the fastest kind in this machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """All cores of the machine, ascending by id."""
+
+    cores: tuple[Core, ...]
+    isolated: CpuSet = CpuSet()
+    """isolcpus and nohz_full CPUs: the scheduler does not balance there."""
+    nodes_with_memory: frozenset[int] = frozenset()
+    node_distances: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    """SLIT distances; missing = unknown."""
+    pci_nodes: Mapping[str, int] = field(default_factory=dict)
+    """NUMA node of a PCI device (`0000:3b:00.0`), only where the kernel knows one."""
+    hidden: bool = False
+    """A virtual machine shows no SMT or cache topology: vCPUs are counted as cores."""
+
+    @property
+    def online(self) -> CpuSet:
+        """All online logical CPUs."""
+        return CpuSet(cpu for core in self.cores for cpu in core.cpus)

@@ -1,0 +1,141 @@
+"""The seam to whatever runs a job: values handed over, values observed, and the protocol both runtimes implement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from migctl.core.cpuset import CpuSet
+from migctl.core.plan import Job
+from migctl.core.record import JobState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """All that a runtime needs to start one attempt; every text is final (no `${…}` left)."""
+
+    run: str
+    job: str
+    attempt: int
+    token: str
+    name: str
+    """Container name, unique on the engine."""
+    folder: str
+    """The attempt's folder (0700), absolute: log, launch and exit files of the process runtime, saved logs of containers."""
+    spec: Job
+    image_id: str | None
+    """Digest or id that `prepare` resolved; `None` for the process runtime."""
+    command: tuple[str, ...] | None
+    entrypoint: tuple[str, ...] | None
+    environment: tuple[tuple[str, str], ...]
+    """The whole environment migctl sets, in order."""
+    working_dir: str | None
+    user: str | None
+    """`uid:gid`, or `None` for the image's own."""
+    cpus: CpuSet
+    mems: CpuSet | None
+    mig_uuid: str | None
+    """The MIG device, or the GPU's UUID under `shared`."""
+    simulated: bool
+    shm_size_bytes: int
+    labels: tuple[tuple[str, str], ...]
+    """All `io.migctl.*` labels plus the user's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One container or shim as observed. `handle` is the container id, or the attempt's folder for a process."""
+
+    handle: str
+    run: str
+    job: str
+    token: str
+    state: JobState
+    """starting (created, not started), running, succeeded, failed (by exit code), lost."""
+    pid: int | None = None
+    pid_start: int | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    cpus: CpuSet | None = None
+    """The cpuset it was created with."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignContainer:
+    """A running container that migctl did not start, as far as it matters for cores."""
+
+    name: str
+    cpus: CpuSet
+    """Empty: not pinned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeFacts:
+    """What the runtime's host can do."""
+
+    name: str
+    """`docker 20.10.24`, `podman 4.3.1`, `process`."""
+    endpoint: str
+    """The socket or address it talks to, empty for processes."""
+    cpus: CpuSet | None
+    """CPUs that the engine's cgroup allows; `None` = no limit known."""
+    gpu_access: str
+    """The way a container gets its MIG device, in words; `none: <reason>` where there is none."""
+    local: bool = True
+
+
+class Runtime(Protocol):
+    """Containers or processes. Every method may raise HostError, Busy or PlanError in migctl's words."""
+
+    kind: str
+    """`docker` or `process`."""
+
+    def facts(self) -> RuntimeFacts: ...
+    def prepare(self, jobs: Sequence[Job], *, simulated: bool, on_progress: ProgressReport | None = None) -> dict[str, str]:
+        """Check everything that can be known before a change: images (pull), GPU access, users, bind sources, names.
+        Returns job name → resolved image id (empty for processes)."""
+        ...
+
+    def create(self, launch: Launch) -> str:
+        """Make the unit without running the job; returns its handle. For processes: writes launch.json, returns the folder."""
+        ...
+
+    def start(self, handle: str) -> Unit:
+        """Run it; returns when the main process runs on exactly its CPUs, or has already ended."""
+        ...
+
+    def units(self, run: str | None, folders: Sequence[str] = ()) -> list[Unit]:
+        """All units of this user's run (or of every run), by labels, or by the attempts' folders for processes."""
+        ...
+
+    def foreign(self) -> list[ForeignContainer]: ...
+    def stop(self, handle: str, grace_s: float) -> None:
+        """SIGTERM to the main process, wait up to `grace_s`, then SIGKILL to all of it; returns when nothing of it is alive.
+        Already ended or gone is fine."""
+        ...
+
+    def wait(self, handle: str, timeout_s: float | None = None) -> Unit | None:
+        """Block (event-driven) until it ended; `None` on timeout."""
+        ...
+
+    def save_log(self, handle: str, path: str) -> None:
+        """Write the log to `path` so that it survives `remove` (nothing to do for processes)."""
+        ...
+
+    def logs(self, handle: str, *, follow: bool, tail: int | None, timestamps: bool = False, since: float | None = None) -> Iterator[bytes]: ...
+    def remove(self, handle: str) -> None:
+        """Remove the ended unit; gone already is fine. Never touches a unit without migctl's labels and the right token."""
+        ...
+
+    def exec(self, handle: str, command: Sequence[str], *, tty: bool) -> int:
+        """Run a command beside the job, attached to this terminal: in its container, or with its CPUs and environment."""
+        ...
+
+
+class ProgressReport(Protocol):
+    """Called while images are pulled: what, done bytes, total bytes (0 = unknown)."""
+
+    def __call__(self, what: str, done: int, total: int, /) -> None: ...
