@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.observed import ForeignContainer, Unit
 from migctl.core.plan import Job
-from migctl.core.record import JobState
+
+__all__ = ["ForeignContainer", "Launch", "ProgressReport", "Runtime", "RuntimeFacts", "Unit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,35 +43,6 @@ class Launch:
     shm_size_bytes: int
     labels: tuple[tuple[str, str], ...]
     """All `io.migctl.*` labels plus the user's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
-    """One container or shim as observed. `handle` is the container id, or the attempt's folder for a process."""
-
-    handle: str
-    run: str
-    job: str
-    token: str
-    state: JobState
-    """starting (created, not started), running, succeeded, failed (by exit code), lost."""
-    pid: int | None = None
-    pid_start: int | None = None
-    exit_code: int | None = None
-    reason: str | None = None
-    started_at: float | None = None
-    finished_at: float | None = None
-    cpus: CpuSet | None = None
-    """The cpuset it was created with."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignContainer:
-    """A running container that migctl did not start, as far as it matters for cores."""
-
-    name: str
-    cpus: CpuSet
-    """Empty: not pinned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
