@@ -1,15 +1,15 @@
 """The tree of errors: one exit code a branch; message, place and way out are data, the renderer writes the text.
 
-    MigctlError
-    ├── PlanError         2   the plan file or the command line is wrong
-    ├── DoesNotFit        3   it can never fit, or (without a queue) does not fit now
-    ├── HostError         4   this host cannot: no driver, pending mode, missing image, not permitted …
-    ├── Busy              5   try later: a lock, a holder, a stranger's name, a wait that timed out
-    ├── PartlyApplied     6   something was changed and not everything could be finished
-    ├── Drift             7   `status --check` found that reality differs from the plan
-    ├── JobsFailed        8   a job failed, was stopped or is lost
-    ├── Interrupted     130   Ctrl-C (143 for SIGTERM)
-    └── Problems              several of the above at once; exit code of the first
+MigctlError
+├── PlanError         2   the plan file or the command line is wrong
+├── DoesNotFit        3   it can never fit, or (without a queue) does not fit now
+├── HostError         4   this host cannot: no driver, pending mode, missing image, not permitted …
+├── Busy              5   try later: a lock, a holder, a stranger's name, a wait that timed out
+├── PartlyApplied     6   something was changed and not everything could be finished
+├── Drift             7   `status --check` found that reality differs from the plan
+├── JobsFailed        8   a job failed, was stopped or is lost
+├── Interrupted     130   Ctrl-C (143 for SIGTERM)
+└── Problems              several of the above at once; exit code of the first
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Problems(MigctlError):  # noqa: N818
         first = errors[0]
         super().__init__(first.id, first.message, where=first.where, hint=first.hint, data=first.data)
         self.errors: tuple[MigctlError, ...] = tuple(e for error in errors for e in error.all)
-        self.exit_code = first.exit_code  # type: ignore[misc] -- the one collection takes its first error's code
+        self.exit_code = first.exit_code  # type: ignore[misc]  # the one collection takes its first error's code
 
     @property
     def all(self) -> tuple[MigctlError, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 
 class CpuSet(frozenset[int]):
@@ -48,11 +49,11 @@ class CpuSet(frozenset[int]):
     def __iter__(self) -> Iterator[int]:
         return iter(sorted(frozenset.__iter__(self)))
 
-    def __and__(self, other: Iterable[object]) -> CpuSet:
-        return CpuSet(frozenset.__and__(self, frozenset(other)))
+    def __and__(self, other: AbstractSet[object]) -> CpuSet:
+        return CpuSet(frozenset.__and__(self, other))
 
-    def __or__(self, other: Iterable[object]) -> CpuSet:  # type: ignore[override] -- narrower on purpose
-        return CpuSet(frozenset.__or__(self, frozenset(other)))  # type: ignore[arg-type] -- as above
+    def __or__(self, other: AbstractSet[int]) -> CpuSet:  # type: ignore[override]  # only CPUs go into a set of CPUs
+        return CpuSet(frozenset.__or__(self, other))
 
-    def __sub__(self, other: Iterable[object]) -> CpuSet:
-        return CpuSet(frozenset.__sub__(self, frozenset(other)))
+    def __sub__(self, other: AbstractSet[object]) -> CpuSet:
+        return CpuSet(frozenset.__sub__(self, other))

@@ -56,7 +56,7 @@ class Numa(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ByProfile:
-    """This profile, by the driver's name."""
+    """The profile with exactly this name, by the driver's name."""
 
     name: str
 
@@ -136,7 +136,8 @@ class Ulimit:
 class Job:
     """One job after expansion of matrix and replicas.
 
-    Texts may still hold `${MIGCTL_…}`: they are resolved when the job starts. Sizes are bytes unless the name says MiB, times seconds.
+    Texts may still hold `${MIGCTL_…}`: they are resolved when the job starts. Sizes are bytes unless the name
+    says MiB, times seconds.
     """
 
     name: str

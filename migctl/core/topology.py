@@ -10,7 +10,10 @@ from migctl.core.cpuset import CpuSet
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """A physical core: the SMT siblings that are online. Its id is the lowest *present* sibling, since the kernel's core ids repeat."""
+    """A physical core: the SMT siblings that are online.
+
+    Its id is the lowest *present* sibling, since the kernel's core ids repeat.
+    """
 
     id: int
     cpus: CpuSet

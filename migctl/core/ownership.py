@@ -1,0 +1,71 @@
+"""Whether an instance seen on a GPU is the one a record owns: all parts of the identity must match, or it is a stranger's."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from migctl.core.mig import Gpu, Instance
+from migctl.core.observed import Observed
+from migctl.core.record import Action, Ownership, Record
+
+
+class Standing(StrEnum):
+    """What became of the instance that a record owns."""
+
+    NONE = "none"
+    """The record owns nothing."""
+    OURS = "ours"
+    """Everything matches: GPU UUID, GI id, profile id, placement, MIG UUID, boot id."""
+    HALF = "half"
+    """Our GPU instance without a compute instance."""
+    GONE = "gone"
+    """Not there any more (destroyed by hand, reset, reboot)."""
+    TAKEN = "taken"
+    """Something else is in its place: never touched."""
+    UNKNOWN = "unknown"
+    """The GPU could not be read: nothing may be concluded."""
+
+
+def standing(owned: Ownership | None, observed: Observed) -> Standing:
+    """Compare an ownership with what is on the GPU now."""
+    if owned is None:
+        return Standing.NONE
+    if owned.boot_id != observed.boot_id:
+        # Instances never survive a reboot (NVIDIA MIG User Guide): what has our ids now is somebody else's.
+        return Standing.GONE
+    gpu = observed.gpu(owned.gpu_uuid)
+    if gpu is None or gpu.instances_reason is not None:
+        return Standing.UNKNOWN
+    found = next((instance for instance in gpu.instances if instance.gi_id == owned.gi_id), None)
+    if found is None:
+        return Standing.GONE
+    if found.profile_id != owned.profile_id or found.placement != owned.placement:
+        return Standing.TAKEN
+    if not found.compute_instances:
+        return Standing.HALF
+    if len(found.compute_instances) != 1 or owned.mig_uuid is None:
+        # We make exactly one compute instance, and record it before anything runs there.
+        return Standing.TAKEN
+    compute = found.compute_instances[0]
+    same = compute.mig_uuid == owned.mig_uuid and compute.ci_id == owned.ci_id
+    return Standing.OURS if same else Standing.TAKEN
+
+
+def made_by(record: Record, gpu: Gpu) -> Instance | None:
+    """The GPU instance that an open intent to create must have made, if the effect happened before the crash.
+
+    Only one without a compute instance counts: ours had none yet, and one with a compute instance may hold a stranger's work.
+    """
+    if record.intent is not Action.CREATE_GPU_INSTANCE or record.gpu_uuid != gpu.uuid:
+        return None
+    return next(
+        (
+            instance
+            for instance in gpu.instances
+            if instance.profile_id == record.profile_id
+            and instance.placement == record.placement
+            and instance.gi_id not in record.gi_ids_before
+            and not instance.compute_instances
+        ),
+        None,
+    )

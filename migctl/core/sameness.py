@@ -1,0 +1,44 @@
+"""Whether a job of a later plan is the same job: a keyed digest over its own resolved keys, values of the environment included."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields
+from enum import Enum
+
+from migctl.core.cpuset import CpuSet
+from migctl.core.plan import Job
+
+# Where a job stands in the file says nothing about what it is.
+_PLACE = frozenset({"where", "origin"})
+
+
+def spec(job: Job, *, with_environment: bool = False) -> str:
+    """The job's own keys as canonical JSON; without values of the environment, which may be secrets.
+
+    Never the derived cores, workers or placement: another `up` on a fuller machine would make them differ.
+    """
+    values = {f.name: _plain(getattr(job, f.name)) for f in fields(job) if f.name not in _PLACE}
+    if not with_environment:
+        values["environment"] = [name for name, _ in job.environment]
+    return json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def digest(job: Job, key: bytes) -> str:
+    """Sameness of a job over two plans; keyed, so that a label does not let anybody test guesses of a secret."""
+    return hashlib.blake2b(spec(job, with_environment=True).encode(), key=key, digest_size=16).hexdigest()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, CpuSet):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "__dataclass_fields__"):
+        parts: dict[str, object] = {"": type(value).__name__}
+        parts.update({name: _plain(getattr(value, name)) for name in value.__dataclass_fields__})
+        return parts
+    return value
