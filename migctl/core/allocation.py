@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import ComputeSlices, MemorySlices, Placement, Profile
 from migctl.core.plan import Job, Strategy
-from migctl.errors import Notice
+from migctl.errors import MigctlError, Notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,5 +64,7 @@ class Allocation:
     """Jobs that do not run at once, in the plan's order."""
     conflict: tuple[str, ...] = ()
     """The smallest set of jobs that cannot run at once."""
+    blocked: MigctlError | None = None
+    """Why the waiting jobs wait, as the error that `up` gives while there is no queue."""
     idle: Idle
     notices: tuple[Notice, ...] = ()

@@ -54,7 +54,8 @@ def standing(owned: Ownership | None, observed: Observed) -> Standing:
 def made_by(record: Record, gpu: Gpu) -> Instance | None:
     """The GPU instance that an open intent to create must have made, if the effect happened before the crash.
 
-    Only one without a compute instance counts: ours had none yet, and one with a compute instance may hold a stranger's work.
+    The placement was free when the intent was written. Only an instance without a compute instance counts: ours had none yet, and
+    one with a compute instance may hold a stranger's work.
     """
     if record.intent is not Action.CREATE_GPU_INSTANCE or record.gpu_uuid != gpu.uuid:
         return None
@@ -64,7 +65,6 @@ def made_by(record: Record, gpu: Gpu) -> Instance | None:
             for instance in gpu.instances
             if instance.profile_id == record.profile_id
             and instance.placement == record.placement
-            and instance.gi_id not in record.gi_ids_before
             and not instance.compute_instances
         ),
         None,

@@ -1,0 +1,144 @@
+"""The decision: which job gets which GPU instance and which CPUs, or what is in conflict. Pure: same machine, same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from migctl.core.allocation import Allocation, Assignment, CpuGrant, Idle
+from migctl.core.cpus import CpuDemand, assign
+from migctl.core.layout import lay_out
+from migctl.core.machine import Machine
+from migctl.core.mig import Gpu
+from migctl.core.plan import Job, Plan, Strategy
+from migctl.core.pool import Pool, fair_part, make_pool
+from migctl.core.selection import select_gpus
+from migctl.core.share import GpuShare
+from migctl.core.sharing import share_out
+from migctl.core.workers import batch_size
+from migctl.errors import DoesNotFit, MigctlError, Notice
+
+
+def allocate(plan: Plan, machine: Machine) -> Allocation:
+    """Answer a plan on a machine.
+
+    Raises:
+        PlanError: the plan asks for something that does not exist here (a profile, a GPU, a CPU).
+        DoesNotFit: a job can never run on the selected GPUs.
+        Busy: others hold what the plan needs.
+        HostError: no selected GPU can do what the strategy needs.
+    """
+    gpus = select_gpus(plan.gpus, machine.gpus, plan.strategy)
+    strategy = plan.strategy or (Strategy.MIG if any(gpu.mig is not None for gpu in gpus) else Strategy.SHARED)
+    shares, left = (lay_out if strategy is Strategy.MIG else share_out)(plan, machine, gpus)
+
+    running = [job for job in plan.jobs if job.name in shares]
+    pool, notices = _pool(plan, machine, [share.gpu for share in shares.values()] or gpus)
+    cpus = assign(
+        [_cpu_demand(job, shares[job.name], machine) for job in running],
+        pool,
+        machine.topology,
+        reserve_cores=plan.reserve_cores,
+        cpu_split=plan.cpu_split,
+        numa=plan.numa,
+        oversubscribe=plan.oversubscribe,
+        max_parallel=plan.max_parallel,
+        keep={name: record.cpus for name, record in machine.held.items() if name in shares},
+    )
+    waiting = tuple(j.name for j in plan.jobs if j.name in left.waiting or j.name in cpus.waiting)
+    blocked: MigctlError | None = left.blocked or (_no_free_core(cpus.waiting, pool) if cpus.waiting else None)
+    return Allocation(
+        strategy=strategy,
+        assignments=tuple(
+            _assignment(job, shares[job.name], cpus.grants[job.name]) for job in running if job.name in cpus.grants
+        ),
+        waiting=waiting,
+        conflict=left.conflict or cpus.waiting,
+        blocked=blocked,
+        idle=Idle(
+            compute_slices=left.compute_slices,
+            memory_slices=left.memory_slices,
+            cores=sum(core.cpus <= cpus.left_cores for core in pool.cores),
+            could_add=left.could_add,
+        ),
+        notices=(*plan.notices, *left.notices, *notices, *cpus.notices),
+    )
+
+
+def _pool(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[Pool, tuple[Notice, ...]]:
+    """The cores this plan may use: what nobody else holds, and of that its fair part near its GPUs."""
+    pool = make_pool(
+        machine.topology,
+        affinity=machine.affinity,
+        engine=machine.engine,
+        claimed=machine.claimed,
+        foreign=machine.foreign,
+        allow_overlap=plan.allow_overlap,
+        threads_per_core=plan.threads_per_core,
+    )
+    used = {gpu.uuid: gpu for gpu in gpus}
+    nodes = {machine.topology.pci_nodes.get(gpu.pci_bus_id) for gpu in used.values()}
+    part = fair_part(
+        pool,
+        machine.topology,
+        gpus_of_plan=len(used),
+        gpus_in_machine=len(machine.gpus),
+        slices_share=_slices_share(plan, machine, tuple(used.values())),
+        cpu_share=plan.cpu_share,
+        near_nodes=frozenset(node for node in nodes if node is not None),
+    )
+    return part, pool.notices
+
+
+def _slices_share(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> Fraction:
+    """Which part of its GPUs' compute slices a plan can have where others hold some; 1 where nobody else does."""
+    total = others = 0
+    for gpu in gpus:
+        slices = {p.id: p.compute_slices for p in gpu.profiles}
+        total += gpu.compute_slices
+        others += sum(
+            slices.get(i.profile_id, 0)
+            for i in gpu.instances
+            if not machine.owners.get((gpu.uuid, i.gi_id), "").startswith(f"{plan.name}/")
+        )
+    return Fraction(max(total - others, 1), total) if others and total else Fraction(1)
+
+
+def _cpu_demand(job: Job, share: GpuShare, machine: Machine) -> CpuDemand:
+    return CpuDemand(
+        job=job.name,
+        compute_slices=share.profile.compute_slices if share.profile is not None else 1,
+        near_node=machine.topology.pci_nodes.get(share.gpu.pci_bus_id),
+        cpus=job.cpus,
+        cpuset=job.cpuset,
+        num_workers=job.num_workers,
+        storage=job.storage,
+        where=job.where,
+    )
+
+
+def _assignment(job: Job, share: GpuShare, grant: CpuGrant) -> Assignment:
+    batch = None
+    if job.batch_size is not None and job.batch_size_memory_mib is not None:
+        batch = batch_size(job.batch_size, job.batch_size_memory_mib, share.memory_mib, job.batch_fixed_memory_mib)
+    elif job.batch_size is not None:
+        batch = job.batch_size
+    return Assignment(
+        job=job,
+        gpu_uuid=share.gpu.uuid,
+        gpu_name=share.gpu.name,
+        profile=share.profile,
+        placement=share.placement,
+        memory_mib=share.memory_mib,
+        cpu=grant,
+        batch_size=batch,
+    )
+
+
+def _no_free_core(waiting: Sequence[str], pool: Pool) -> MigctlError:
+    return DoesNotFit(
+        "no-free-core",
+        f"no free core for {', '.join(waiting)}: {len(pool.cores)} cores with {len(pool.cpus)} logical CPUs are available",
+        hint="fewer jobs at once, or oversubscribe: true (one CPU each, shared)",
+        data={"jobs": list(waiting)},
+    )

@@ -1,0 +1,194 @@
+"""The GPU side under `mig`: a profile and a placement for every job, beside what is already there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from migctl.core.conflict import explain
+from migctl.core.machine import Machine
+from migctl.core.mig import ComputeSlices, Gpu, MemorySlices, Profile
+from migctl.core.placement import Conflict, Demand, Occupied, Placed, Room, could_add, place, place_most
+from migctl.core.plan import Auto, Job, Plan, Strategy
+from migctl.core.selection import select_gpus
+from migctl.core.share import GpuShare, Left
+from migctl.core.sizes import auto_candidates, options
+from migctl.errors import HostError, MigctlError, PlanError
+
+NOT_OURS = "not ours"
+"""Owner of instances that no migctl record names."""
+
+
+def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str, GpuShare], Left]:
+    """Decide the placements of all jobs that can run at once; the others are left waiting.
+
+    Raises:
+        PlanError: no selected GPU offers a profile that the plan names.
+        HostError: no selected GPU is able to hold instances.
+        DoesNotFit: a job can never run on the selected GPUs, even with all of them empty.
+    """
+    able = _able(gpus)
+    by_uuid = {gpu.uuid: gpu for gpu in able}
+    shares = _held(plan, machine)
+    rooms = tuple(_room(gpu, machine) for gpu in able)
+    outcome = _best([job for job in plan.jobs if job.name not in shares], able, rooms)
+    for spot in outcome.placed.places:
+        shares[spot.job] = GpuShare(
+            gpu=by_uuid[spot.gpu_uuid],
+            profile=spot.profile,
+            placement=spot.placement,
+            memory_mib=spot.profile.memory_mib,
+        )
+    filled = tuple(_fill(room, outcome.placed) for room in rooms)
+    return shares, Left(
+        waiting=outcome.waiting,
+        conflict=outcome.conflict,
+        blocked=outcome.blocked,
+        compute_slices=ComputeSlices(sum(_free_compute(room) for room in filled)),
+        memory_slices=MemorySlices(sum(_free_memory(room) for room in filled)),
+        could_add=tuple(dict.fromkeys(profile.name for room in filled for profile in could_add(room))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    placed: Placed
+    waiting: tuple[str, ...] = ()
+    conflict: tuple[str, ...] = ()
+    blocked: MigctlError | None = None
+
+
+def _best(jobs: Sequence[Job], able: Sequence[Gpu], rooms: Sequence[Room]) -> _Outcome:
+    """The first reading with which all run at once; if there is none, the last one (smallest auto profile), and the rest queues."""
+    if not jobs:
+        return _Outcome(Placed(()))
+    demands: Sequence[Demand] = ()
+    conflict: Conflict | None = None
+    for demands in _readings(jobs, able):
+        result = place(demands, rooms)
+        if isinstance(result, Placed):
+            return _Outcome(result)
+        conflict = result
+    assert conflict is not None
+    error = explain(conflict, demands, rooms)
+    if conflict.never:
+        raise error
+    placed, waiting = place_most(demands, rooms)
+    return _Outcome(placed, waiting, conflict.jobs, error)
+
+
+def _readings(jobs: Sequence[Job], able: Sequence[Gpu]) -> Iterator[tuple[Demand, ...]]:
+    """The demands with every size that `auto` can mean, largest first; without auto jobs there is one reading."""
+    sizes = sorted(
+        {(p.compute_slices, p.memory_mib) for gpu in able for p in auto_candidates(gpu)},
+        reverse=True,
+    )
+    if not any(isinstance(job.request, Auto) for job in jobs):
+        sizes = sizes[:1]
+    for size in sizes:
+        yield tuple(_demand(job, able, size) for job in jobs)
+
+
+def _demand(job: Job, able: Sequence[Gpu], auto_size: tuple[int, int]) -> Demand:
+    allowed = select_gpus(job.gpus, able, Strategy.MIG) if job.gpus else able
+    found: dict[str, Profile] = {}
+    problems: list[MigctlError] = []
+    for gpu in allowed:
+        if isinstance(job.request, Auto):
+            # On mixed boards one size means on each GPU the largest profile that does not exceed it.
+            fitting = (p for p in auto_candidates(gpu) if (p.compute_slices, p.memory_mib) <= auto_size)
+            profile = next(fitting, None)
+            if profile is not None:
+                found[gpu.uuid] = profile
+            continue
+        try:
+            found[gpu.uuid] = options(job.request, gpu)
+        except MigctlError as error:
+            problems.append(error)
+    if not found and problems:
+        first = problems[0]
+        raise PlanError(first.id, first.message, where=job.where or f"job {job.name}", hint=first.hint, data=first.data)
+    return Demand(job.name, found)
+
+
+def _able(gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """The GPUs on which instances can be made now, or the reason why there is none."""
+    able = tuple(gpu for gpu in gpus if gpu.mig is not None and gpu.mig.current and gpu.mig.settled)
+    if able:
+        return able
+    gpu = gpus[0]
+    if gpu.mig is None:
+        raise HostError(
+            "no-mig",
+            f"GPU {gpu.index} ({gpu.name}) has no MIG",
+            where=f"GPU {gpu.index}",
+            hint="strategy: shared runs several jobs on the whole GPU, each with its own cores and workers",
+        )
+    raise mode_error(gpu)
+
+
+def mode_error(gpu: Gpu) -> HostError:
+    """Why a GPU with MIG cannot hold instances now: its mode is off, or a change is outstanding."""
+    assert gpu.mig is not None
+    if not gpu.mig.settled:
+        word = "enabled" if gpu.mig.pending else "disabled"
+        return HostError(
+            "mig-mode-pending",
+            f"GPU {gpu.index}: MIG mode is still {'on' if gpu.mig.current else 'off'}, and will be {word} only after a "
+            "GPU reset or a reboot",
+            where=f"GPU {gpu.index}",
+            hint=f"free the GPU, then: sudo nvidia-smi --gpu-reset -i {gpu.index}   (in a virtual machine: reboot it)",
+        )
+    return HostError(
+        "mig-mode-off",
+        f"GPU {gpu.index} ({gpu.name}): MIG mode is off. Changing it concerns everybody who uses this GPU, so it is done only on request",
+        where=f"GPU {gpu.index}",
+        hint="migctl up --enable-mig, or enable_mig: true in the plan",
+    )
+
+
+def _held(plan: Plan, machine: Machine) -> dict[str, GpuShare]:
+    """The shares of jobs that have a place already: it stays whatever the plan would choose today."""
+    gpus = {gpu.uuid: gpu for gpu in machine.gpus}
+    shares: dict[str, GpuShare] = {}
+    for job in plan.jobs:
+        record = machine.held.get(job.name)
+        gpu = gpus.get(record.gpu_uuid or "") if record is not None else None
+        if record is None or gpu is None:
+            continue
+        profile = next((p for p in gpu.profiles if p.id == record.profile_id), None)
+        shares[job.name] = GpuShare(
+            gpu=gpu, profile=profile, placement=record.placement, memory_mib=record.memory_mib or gpu.memory_mib
+        )
+    return shares
+
+
+def _room(gpu: Gpu, machine: Machine) -> Room:
+    """What lies on a GPU: its instances, and the places of this run's jobs whose instance is not made yet."""
+    occupied = [
+        Occupied(i.placement, i.profile_id, machine.owners.get((gpu.uuid, i.gi_id), NOT_OURS)) for i in gpu.instances
+    ]
+    taken = {o.placement for o in occupied}
+    occupied += [
+        Occupied(record.placement, record.profile_id, f"{record.run}/{record.job}")
+        for record in machine.held.values()
+        if record.gpu_uuid == gpu.uuid
+        and record.placement is not None
+        and record.profile_id is not None
+        and record.placement not in taken
+    ]
+    return Room(gpu, tuple(occupied))
+
+
+def _fill(room: Room, placed: Placed) -> Room:
+    more = tuple(Occupied(p.placement, p.profile.id, p.job) for p in placed.places if p.gpu_uuid == room.gpu.uuid)
+    return replace(room, occupied=(*room.occupied, *more))
+
+
+def _free_compute(room: Room) -> int:
+    slices = {p.id: p.compute_slices for p in room.gpu.profiles}
+    return room.gpu.compute_slices - sum(slices.get(o.profile_id, 0) for o in room.occupied)
+
+
+def _free_memory(room: Room) -> int:
+    return room.gpu.memory_slices - sum(o.placement.size for o in room.occupied)

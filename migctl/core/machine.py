@@ -1,0 +1,34 @@
+"""Everything about a machine that planning reads, observed beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from migctl.core.cpuset import CpuSet
+from migctl.core.mig import Gpu
+from migctl.core.observed import ForeignContainer
+from migctl.core.record import Record
+from migctl.core.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """GPUs, CPUs and what others and this run already hold of them."""
+
+    gpus: tuple[Gpu, ...]
+    """All of the machine."""
+    topology: Topology
+    affinity: CpuSet
+    """CPUs that this process may use."""
+    engine: CpuSet | None = None
+    """CPUs that the container engine may use; `None` = no limit known."""
+    claimed: Mapping[str, CpuSet] = field(default_factory=dict)
+    """CPUs of other runs, by `user/run`."""
+    foreign: tuple[ForeignContainer, ...] = ()
+    owners: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    """Who made an instance: (GPU UUID, GI id) → `run/job` or `user/run`; missing = not made by migctl."""
+    held: Mapping[str, Record] = field(default_factory=dict)
+    """This run's jobs that have a place already (settled records), by job name: their place and CPUs stay."""
+    memory_total_mib: int | None = None
+    """RAM of the machine."""

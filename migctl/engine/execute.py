@@ -1,0 +1,216 @@
+"""Runs chains of steps: intent on disk, effect, read back, record; jobs in parallel, each GPU's NVML calls one after another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from migctl.core.events import Event, Moment, StepEvent
+from migctl.core.mig import Gpu, Profile
+from migctl.core.record import Action, JobState, Ownership, Record
+from migctl.core.steps import Chain
+from migctl.errors import Busy, HostError, MigctlError, PlanError
+from migctl.nvml.driver import Driver
+from migctl.runtimes.api import Launch, Runtime
+from migctl.store.ledger import Ledger
+
+IN_USE_DEADLINE_S = 10.0
+"""How long a destroy is retried: the driver lets go of an ended process within about a second (NVIDIA/k8s-dra-driver-gpu)."""
+_MOST_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of the chains: the records as they stand, and the errors by job."""
+
+    records: Mapping[str, Record]
+    errors: Mapping[str, MigctlError]
+
+
+@dataclass(kw_only=True)
+class Executor:
+    """The one place where a run's effects happen.
+
+    `cancel` set from outside (a signal) or by a failing chain lets every chain finish its present step and begin no other.
+    """
+
+    driver: Driver
+    runtime: Runtime
+    ledger: Ledger
+    report: Callable[[Event], None]
+    launch: Callable[[Record], Launch]
+    log_path: Callable[[Record], str]
+    grace_s: Callable[[Record], float]
+    boot_id: str
+    gpus: Mapping[str, Gpu]
+    """By UUID, as they were observed when the steps were decided."""
+    stop_all_on_error: bool = True
+    cancel: threading.Event = field(default_factory=threading.Event)
+    _records: dict[str, Record] = field(default_factory=dict, init=False)
+    _errors: dict[str, MigctlError] = field(default_factory=dict, init=False)
+    _save: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _gpus: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock), init=False)
+
+    def run(self, chains: Sequence[Chain], records: Mapping[str, Record]) -> Outcome:
+        """Run all chains; returns when none is running any more.
+
+        The first intent of every chain is flushed to the disk before any effect: after a power loss the containers that an engine
+        restarts are still known. Later ones need only survive the process: instances do not survive a power loss anyway.
+        """
+        self._records.update(records)
+        first = [replace(self._records[c.job], intent=c.steps[0].action) for c in chains if c.steps]
+        self._write(first, durable=True)
+        busy = [c for c in chains if c.steps]
+        if len(busy) == 1:
+            self._chain(busy[0])
+        elif busy:
+            with ThreadPoolExecutor(min(len(busy), _MOST_THREADS)) as pool:
+                list(pool.map(self._chain, busy))
+        return Outcome(records=dict(self._records), errors=dict(self._errors))
+
+    def _write(self, records: Sequence[Record], *, durable: bool = False) -> None:
+        fresh = [replace(r, revision=r.revision + 1) for r in records]
+        with self._save:
+            self.ledger.save(fresh, durable=durable)
+            self._records.update({r.job: r for r in fresh})
+
+    def _chain(self, chain: Chain) -> None:
+        steps = [step.action for step in chain.steps]
+        try:
+            while steps and not self.cancel.is_set():
+                if steps[0] is Action.CREATE_GPU_INSTANCE and self._needs_gpu(chain.job):
+                    # Both creations under one hold: a half-made instance is never left while another waits for its turn.
+                    with self._gpus[self._records[chain.job].gpu_uuid or ""]:
+                        while steps and steps[0] in (Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE):
+                            self._step(chain.job, steps.pop(0))
+                else:
+                    self._step(chain.job, steps.pop(0))
+        except MigctlError as error:
+            self._errors[chain.job] = error
+            if self.stop_all_on_error:
+                self.cancel.set()
+
+    def _needs_gpu(self, job: str) -> bool:
+        return self._records[job].gpu_uuid is not None
+
+    def _step(self, job: str, action: Action) -> None:
+        record = self._records[job]
+        if record.intent is not action:
+            self._write([replace(record, intent=action)])
+            record = self._records[job]
+        self.report(StepEvent(job, action, Moment.INTENT))
+        record = self._act(record, action)
+        self.report(StepEvent(job, action, Moment.ACTED))
+        self._write([replace(record, intent=None)])
+        self.report(StepEvent(job, action, Moment.RECORDED))
+
+    def _act(self, record: Record, action: Action) -> Record:
+        match action:
+            case Action.CREATE_GPU_INSTANCE:
+                return self._create_gpu_instance(record)
+            case Action.CREATE_COMPUTE_INSTANCE:
+                return self._create_compute_instance(record)
+            case Action.CREATE_CONTAINER:
+                launch = self.launch(record)
+                handle = self.runtime.create(launch)
+                return replace(record, container_id=handle, container_name=launch.name, state=JobState.STARTING)
+            case Action.START:
+                return self._start(record)
+            case Action.STOP:
+                self.runtime.stop(_handle(record), self.grace_s(record))
+                return replace(record, state=JobState.STOPPED, reason="stopped by migctl")
+            case Action.REMOVE_CONTAINER:
+                self.runtime.save_log(_handle(record), self.log_path(record))
+                self.runtime.remove(_handle(record))
+                return replace(record, container_id=None)
+            case Action.DESTROY_COMPUTE_INSTANCE:
+                owned = _owned(record)
+                if owned.ci_id is not None:
+                    self._retry(lambda: self.driver.destroy_compute_instance(owned.gpu_uuid, owned.gi_id, _known(owned.ci_id)))
+                return replace(record, instance=replace(owned, ci_id=None, mig_uuid=None))
+            case Action.DESTROY_GPU_INSTANCE:
+                owned = _owned(record)
+                self._retry(lambda: self.driver.destroy_gpu_instance(owned.gpu_uuid, owned.gi_id))
+                return replace(record, instance=None)
+            case Action.ENABLE_MIG:
+                self.driver.set_mig_mode(record.gpu_uuid or "", enabled=True)
+                return record
+            case _:
+                assert_never(action)
+
+    def _create_gpu_instance(self, record: Record) -> Record:
+        gpu = self.gpus[record.gpu_uuid or ""]
+        profile = _profile(gpu, record)
+        placement = record.placement
+        if placement is None:
+            raise PlanError("no-placement", f"no placement was decided for {record.job}", where=f"job {record.job}")
+        gi_id = self.driver.create_gpu_instance(gpu.uuid, profile, placement)
+        owned = Ownership(
+            gpu_uuid=gpu.uuid, gi_id=gi_id, profile_id=profile.id, placement=placement, boot_id=self.boot_id
+        )
+        return replace(record, instance=owned, state=JobState.STARTING)
+
+    def _create_compute_instance(self, record: Record) -> Record:
+        owned = _owned(record)
+        made = self.driver.create_compute_instance(owned.gpu_uuid, owned.gi_id)
+        return replace(record, instance=replace(owned, ci_id=made.ci_id, mig_uuid=made.mig_uuid))
+
+    def _start(self, record: Record) -> Record:
+        unit = self.runtime.start(_handle(record))
+        return replace(
+            record,
+            state=unit.state,
+            pid=unit.pid,
+            pid_start=unit.pid_start,
+            exit_code=unit.exit_code,
+            reason=unit.reason,
+            started_at=unit.started_at,
+            finished_at=unit.finished_at,
+        )
+
+    def _retry(self, effect: Callable[[], None]) -> None:
+        """An IN_USE right after a stop passes by itself; one that stays is reported as what it is."""
+        deadline = time.monotonic() + IN_USE_DEADLINE_S
+        pause_s = 0.05
+        while True:
+            try:
+                return effect()
+            except Busy:
+                if time.monotonic() + pause_s > deadline or self.cancel.is_set():
+                    raise
+            self.cancel.wait(pause_s)
+            pause_s = min(1.0, pause_s * 2)
+
+
+def _handle(record: Record) -> str:
+    if record.container_id is None:
+        raise HostError("no-unit", f"the container or process of {record.job} is not known", where=f"job {record.job}")
+    return record.container_id
+
+
+def _owned(record: Record) -> Ownership:
+    if record.instance is None or record.instance.foreign:
+        raise HostError("not-ours", f"{record.job} owns no GPU instance", where=f"job {record.job}")
+    return record.instance
+
+
+def _known(value: int | None) -> int:
+    assert value is not None
+    return value
+
+
+def _profile(gpu: Gpu, record: Record) -> Profile:
+    for profile in gpu.profiles:
+        if profile.id == record.profile_id:
+            return profile
+    raise HostError(
+        "profile-gone",
+        f"{gpu.name} no longer offers profile {record.profile} (id {record.profile_id})",
+        where=f"job {record.job}",
+        hint="migctl profiles",
+    )

@@ -1,0 +1,61 @@
+"""One command's connection to the edges: opened when first needed, closed at its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from migctl.core.plan import RuntimeName
+from migctl.host.caller import Caller, caller
+from migctl.host.paths import Paths, paths
+from migctl.nvml.driver import Driver
+from migctl.nvml.open import open_driver
+from migctl.runtimes.api import Runtime
+from migctl.runtimes.open import open_runtime
+from migctl.store.ledger import Ledger
+
+
+@dataclass(kw_only=True)
+class Session:
+    """Everything a command needs of the outside world.
+
+    `environ` is the caller's environment; nothing below reads `os.environ` by itself.
+    """
+
+    environ: Mapping[str, str]
+    nvml: str = ""
+    """`sim:…` or nothing for the real library."""
+    root: Path = Path("/")
+    """Where /sys and /proc topology is read."""
+    now: Callable[[], float] = time.time
+    caller: Caller = field(init=False)
+    paths: Paths = field(init=False)
+    _runtimes: dict[RuntimeName, Runtime] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.caller = caller(self.environ)
+        self.paths = paths(self.environ, self.caller)
+
+    @contextmanager
+    def driver(self) -> Iterator[Driver]:
+        """NVML, held only inside the block: an open session keeps others from changing the MIG mode."""
+        with open_driver(self.nvml, sim_state=self.paths.sim_state) as driver:
+            yield driver
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the GPUs are simulated ones."""
+        return self.nvml.startswith("sim:")
+
+    def runtime(self, name: RuntimeName) -> Runtime:
+        """The runtime of this name, connected once."""
+        if name not in self._runtimes:
+            self._runtimes[name] = open_runtime(name, environ=self.environ)
+        return self._runtimes[name]
+
+    def ledger(self, *, write: bool) -> Ledger:
+        """The caller's records; reading creates and writes nothing."""
+        return Ledger.open(self.paths.state, write=write, now=self.now)
