@@ -82,11 +82,11 @@ class Record:
     mems: CpuSet | None = None
     cores: int = 0
     num_workers: int = 0
+    grace_s: float = 60.0
+    """Seconds between SIGTERM and SIGKILL."""
     boot_id: str = ""
     intent: Action | None = None
     """The step that was about to run; `None` once its outcome is recorded."""
-    gi_ids_before: tuple[int, ...] = ()
-    """GI ids on the GPU when the intent to create was written."""
     instance: Ownership | None = None
     container_id: str | None = None
     container_name: str | None = None

@@ -43,8 +43,31 @@ class Topology:
     """NUMA node of a PCI device (`0000:3b:00.0`), only where the kernel knows one."""
     hidden: bool = False
     """A virtual machine shows no SMT or cache topology: vCPUs are counted as cores."""
+    offline: CpuSet = CpuSet()
+    """Logical CPUs that exist and are offline, whether or not their core is known."""
 
     @property
     def online(self) -> CpuSet:
         """All online logical CPUs."""
         return CpuSet(cpu for core in self.cores for cpu in core.cpus)
+
+
+def uniform_topology(cores: int, threads: int = 1) -> Topology:
+    """A machine with one socket, one L3 domain and nothing special: what `--cores N` stands for.
+
+    Siblings are numbered N and N + cores, as most servers do.
+    """
+    return Topology(
+        cores=tuple(
+            Core(
+                id=core,
+                cpus=CpuSet(core + cores * thread for thread in range(threads)),
+                offline=CpuSet(),
+                socket=0,
+                node=0,
+                l3=0,
+            )
+            for core in range(cores)
+        ),
+        nodes_with_memory=frozenset({0}),
+    )

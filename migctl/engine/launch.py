@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from migctl.core.handover import environment, resolve, shm_size_bytes
@@ -14,13 +16,74 @@ LABEL = "io.migctl."
 """Prefix of all labels on containers."""
 
 
-def container_name(record: Record) -> str:
-    """Unique on the engine: the token tells two attempts of equal names apart."""
-    return f"migctl-{record.run}-{record.job}-{record.token[:8]}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchPad:
+    """What all launches of one `up` have in common."""
+
+    plan: Plan
+    caller: Caller
+    environ: Mapping[str, str]
+    images: Mapping[str, str]
+    """Job → image id, as the runtime prepared them."""
+    batch_sizes: Mapping[str, int | None]
+    threads: Mapping[str, int]
+    simulated: bool
+    memory_total_mib: int | None
+
+    def launch(self, record: Record, folder: Path) -> Launch:
+        """All that the runtime needs for one record.
+
+        Raises:
+            PlanError: the command or environment names a `${MIGCTL_…}` that does not exist.
+        """
+        job = next(job for job in self.plan.jobs if job.name == record.job)
+        in_container = self.plan.runtime is RuntimeName.DOCKER
+        mig_uuid = record.instance.mig_uuid if record.instance is not None else None
+        handed = environment(
+            run=record.run,
+            job=record.job,
+            attempt=record.attempt,
+            cpus=record.cpus,
+            num_workers=record.num_workers,
+            threads=self.threads[record.job],
+            profile=record.profile,
+            memory_mib=record.memory_mib,
+            mig_uuid=mig_uuid,
+            gpu_uuid=record.gpu_uuid,
+            batch_size=self.batch_sizes.get(record.job),
+            user=dict(job.environment),
+            container=in_container,
+        )
+        values = dict(handed)
+        own = tuple((name, resolve(value, values)) for name, value in job.environment)
+        merged = {**(_home(self.caller) if in_container and job.user is None else {}), **values, **dict(own)}
+        if not in_container:
+            merged = {**self.environ, **merged}
+        return Launch(
+            run=record.run,
+            job=record.job,
+            attempt=record.attempt,
+            token=record.token,
+            name=f"migctl-{record.run}-{record.job}-{record.token[:8]}",
+            folder=str(folder),
+            spec=job,
+            image_id=self.images.get(record.job),
+            command=_resolved(job.command, values),
+            entrypoint=_resolved(job.entrypoint, values),
+            environment=tuple(merged.items()),
+            working_dir=job.working_dir or (None if in_container else self.plan.folder),
+            user=_user(job, self.caller),
+            cpus=record.cpus,
+            mems=record.mems,
+            mig_uuid=mig_uuid or record.gpu_uuid,
+            simulated=self.simulated,
+            shm_size_bytes=job.shm_size_bytes or shm_size_bytes(record.num_workers, self.memory_total_mib),
+            labels=labels(record, job, self.caller),
+        )
 
 
-def labels(record: Record, caller: Caller, job: Job) -> tuple[tuple[str, str], ...]:
-    """The truth about a container that outlives the store: whose, which job, on what."""
+def labels(record: Record, job: Job, caller: Caller) -> tuple[tuple[str, str], ...]:
+    """The truth about a container that outlives the store: whose it is, which job, on what."""
     owned = record.instance
     own = {
         "run": record.run,
@@ -33,6 +96,7 @@ def labels(record: Record, caller: Caller, job: Job) -> tuple[tuple[str, str], .
         "strategy": record.strategy,
         "gpu": record.gpu_uuid or "",
         "profile": record.profile or "",
+        "profile-id": str(record.profile_id) if record.profile_id is not None else "",
         "placement": str(record.placement) if record.placement else "",
         "gi": str(owned.gi_id) if owned else "",
         "ci": str(owned.ci_id) if owned and owned.ci_id is not None else "",
@@ -42,3 +106,24 @@ def labels(record: Record, caller: Caller, job: Job) -> tuple[tuple[str, str], .
         "workers": str(record.num_workers),
     }
     return (*job.labels, *((LABEL + key, value) for key, value in own.items()))
+
+
+def _home(caller: Caller) -> dict[str, str]:
+    """Writable places for a uid that the image does not know: getpwuid fails and HOME is `/` there (torch inductor, pip, triton)."""
+    return {
+        "HOME": "/tmp",
+        "USER": caller.name,
+        "LOGNAME": caller.name,
+        "XDG_CACHE_HOME": "/tmp/.cache",
+        "TORCHINDUCTOR_CACHE_DIR": "/tmp/.cache/torchinductor",
+    }
+
+
+def _user(job: Job, caller: Caller) -> str | None:
+    if job.user == "image":
+        return None
+    return job.user or f"{caller.uid}:{caller.gid}"
+
+
+def _resolved(words: tuple[str, ...] | None, values: Mapping[str, str]) -> tuple[str, ...] | None:
+    return None if words is None else tuple(resolve(word, values) for word in words)

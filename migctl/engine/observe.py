@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from migctl.core.machine import Machine
-from migctl.core.mig import Gpu
 from migctl.core.observed import Observed
-from migctl.core.plan import RuntimeName
 from migctl.core.record import Record
-from migctl.core.run import Run
 from migctl.core.settle import settle
 from migctl.engine.session import Session
-from migctl.host.claims import read_claims
+from migctl.host.claims import Claim, read_claims
 from migctl.host.procfs import boot_id, memory_total_mib, own_affinity
 from migctl.host.sysfs import read_topology
 from migctl.nvml.driver import Driver
@@ -37,5 +34,45 @@ def look(session: Session, driver: Driver, runtime: Runtime, ledger: Ledger, run
     with ThreadPoolExecutor(1) as pool:
         units = pool.submit(runtime.units, run, folders)
         gpus = driver.gpus()
-        observed = Observed(boot_id=boot_id(session.root_of_proc), gpus=gpus, units=tuple(units.result()))
+        observed = Observed(boot_id=boot(session, driver), gpus=gpus, units=tuple(units.result()))
     return Look(observed=observed, records={r.job: settle(r, observed) for r in records})
+
+
+def boot(session: Session, driver: Driver) -> str:
+    """The boot that instances belong to: the kernel's boot id, or the simulated machine's own."""
+    return driver.boot_id or boot_id(session.root)
+
+
+def machine(session: Session, runtime: Runtime, ledger: Ledger, seen: Observed, run: str) -> Machine:
+    """What planning needs beside the look: cores, and what other runs and containers hold."""
+    claims = [c for c in read_claims(session.paths.run, seen.boot_id) if not _own(session, c, run)]
+    facts = runtime.facts()
+    return Machine(
+        gpus=seen.gpus,
+        topology=read_topology(session.root),
+        affinity=own_affinity(),
+        engine=facts.cpus,
+        claimed={f"{claim.user}/{claim.run}": claim.cpus for claim in claims},
+        foreign=tuple(runtime.foreign()),
+        owners=owners(ledger, seen, claims),
+        memory_total_mib=memory_total_mib(session.root),
+    )
+
+
+def owners(ledger: Ledger, seen: Observed, claims: list[Claim]) -> dict[tuple[str, int], str]:
+    """Who made the instances that are there, as far as records and claims tell; the others are not ours."""
+    found: dict[tuple[str, int], str] = {}
+    for claim in claims:
+        for gpu in seen.gpus:
+            places = claim.gpus.get(gpu.uuid, ())
+            found.update({(gpu.uuid, i.gi_id): f"{claim.user}/{claim.run}" for i in gpu.instances if i.placement in places})
+    for run in ledger.runs():
+        for record in ledger.records(run.name):
+            owned = settle(record, seen).instance
+            if owned is not None and not owned.foreign:
+                found[(owned.gpu_uuid, owned.gi_id)] = f"{record.run}/{record.job}"
+    return found
+
+
+def _own(session: Session, claim: Claim, run: str) -> bool:
+    return claim.uid == session.caller.uid and claim.run == run

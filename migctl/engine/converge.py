@@ -1,0 +1,240 @@
+"""`up`: bring a run to what its plan says, all or nothing, under the locks that keep two of them apart."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+
+from migctl.core.allocation import Allocation
+from migctl.core.cpuset import CpuSet
+from migctl.core.events import Event
+from migctl.core.mig import Gpu, Placement
+from migctl.core.ownership import Standing, standing
+from migctl.core.plan import Plan
+from migctl.core.reconcile import Difference
+from migctl.core.record import JobState, Record
+from migctl.core.run import Run
+from migctl.engine.apply import Workshop
+from migctl.engine.decide import Decision, decide
+from migctl.engine.launch import LaunchPad
+from migctl.engine.observe import Look, machine
+from migctl.engine.session import Session
+from migctl.errors import Busy, DoesNotFit, HostError, Interrupted, MigctlError, Notice, PartlyApplied, PlanError, Problems
+from migctl.host.claims import Claim, drop_claim, write_claim
+from migctl.host.lock import machine_lock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """What the command line said."""
+
+    enable_mig: bool = False
+    replacing: bool = False
+    retry: bool = False
+    wait_for_s: float = 0.0
+    """How long to wait for a lock that somebody else holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpResult:
+    """What `up` did, or would do."""
+
+    decision: Decision
+    records: Mapping[str, Record]
+    started: tuple[str, ...]
+    gpus: tuple[Gpu, ...]
+
+
+def preview(session: Session, plan: Plan, options: UpOptions) -> tuple[Decision, Look]:
+    """What `up` would do now; reads only."""
+    with session.driver() as driver:
+        shop = Workshop(
+            session=session,
+            driver=driver,
+            runtime=session.runtime(plan.runtime),
+            ledger=session.ledger(write=False),
+            report=lambda _: None,
+        )
+        return _decide(shop, plan, options)
+
+
+def converge(
+    session: Session, plan: Plan, options: UpOptions, report: Callable[[Event], None], cancel: threading.Event
+) -> UpResult:
+    """Make what is missing of the plan, and nothing else.
+
+    Raises:
+        PlanError, DoesNotFit, HostError, Busy: nothing was changed, or everything that this call had made is undone.
+        PartlyApplied: something could not be undone; the message lists it and the hint names the command that recovers.
+        Interrupted: a signal came; what this call had made is undone.
+    """
+    runtime = session.runtime(plan.runtime)
+    with ExitStack() as stack:
+        ledger = stack.enter_context(session.ledger(write=True))
+        stack.enter_context(_lock(session, f"run-{session.caller.uid}-{plan.name}", options))
+        driver = stack.enter_context(session.driver())
+        shop = Workshop(
+            session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel
+        )
+        _check_path(ledger.run(plan.name), plan)
+        decision, seen = _decide(shop, plan, options)
+        _refuse_waiting(decision.allocation)
+        starting = [a.job for a in decision.allocation.assignments if a.job.name in decision.starting]
+        images = runtime.prepare(starting, simulated=session.simulated, on_progress=None) if starting else {}
+        stack.enter_context(_lock(session, "machine", options))
+        again = shop.look(plan.name)
+        if again.observed != seen.observed:
+            decision, seen = _decide(shop, plan, options)
+            _refuse_waiting(decision.allocation)
+        if not decision.chains and not decision.undo:
+            return UpResult(decision=decision, records=seen.records, started=(), gpus=seen.observed.gpus)
+        return _act(shop, plan, decision, seen, images)
+
+
+def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Mapping[str, str]) -> UpResult:
+    session = shop.session
+    run = shop.ledger.run(plan.name) or Run(
+        name=plan.name,
+        plan_path=plan.path,
+        owner_uid=session.caller.uid,
+        runtime=plan.runtime.value,
+        strategy=decision.allocation.strategy.value,
+        nvml=session.nvml,
+        boot_id=seen.observed.boot_id,
+        created_at=session.now(),
+    )
+    shop.ledger.save_run(run)
+    leaving = {chain.job: seen.records[chain.job] for chain in decision.undo}
+    staying = {name: r for name, r in seen.records.items() if name not in leaving}
+    _claim(session, run, {**seen.records, **decision.records}.values(), seen.observed.boot_id)
+    if leaving:
+        gone = shop.take_down(leaving, seen)
+        if gone.errors:
+            raise _partly(run.name, gone.errors.values(), "replacing")
+        seen = shop.look(run.name)
+    pad = LaunchPad(
+        plan=plan,
+        caller=session.caller,
+        environ=session.environ,
+        images=images,
+        batch_sizes={a.job.name: a.batch_size for a in decision.allocation.assignments},
+        threads={a.job.name: a.cpu.threads for a in decision.allocation.assignments},
+        simulated=session.simulated,
+        memory_total_mib=None,
+    )
+    outcome = shop.bring_up(decision.chains, decision.records, seen, pad)
+    problems = dict(outcome.errors) or _unverified(shop, run.name, decision)
+    if problems or shop.cancel.is_set():
+        _undo(shop, run, [c.job for c in decision.chains], problems)
+    final = {**staying, **outcome.records}
+    _claim(session, run, final.values(), seen.observed.boot_id)
+    return UpResult(
+        decision=decision,
+        records=final,
+        started=tuple(c.job for c in decision.chains),
+        gpus=seen.observed.gpus,
+    )
+
+
+def _decide(shop: Workshop, plan: Plan, options: UpOptions) -> tuple[Decision, Look]:
+    seen = shop.look(plan.name)
+    decision = decide(
+        plan,
+        machine(shop.session, shop.runtime, shop.ledger, seen.observed, plan.name),
+        seen,
+        key=shop.ledger.key(),
+        now=shop.session.now(),
+        replacing=options.replacing,
+        retry=options.retry,
+    )
+    return decision, seen
+
+
+def _refuse_waiting(allocation: Allocation) -> None:
+    """Without a queue a plan runs at once or not at all."""
+    if allocation.blocked is not None:
+        raise allocation.blocked
+
+
+def _check_path(run: Run | None, plan: Plan) -> None:
+    if run is not None and run.plan_path != plan.path:
+        raise PlanError(
+            "run-name-taken",
+            f"the run {plan.name} was made from {run.plan_path or 'the command line'}",
+            where=plan.path or None,
+            hint=f"give this plan another name:, or end the other run: migctl down {plan.name}",
+        )
+
+
+def _lock(session: Session, name: str, options: UpOptions) -> AbstractContextManager[None]:
+    return machine_lock(session.paths.run, name, wait_s=options.wait_for_s)
+
+
+def _claim(session: Session, run: Run, records: Iterable[Record], boot_id: str) -> None:
+    """Tell every other migctl on this machine which CPUs and places this run holds."""
+    alive = [r for r in records if r.instance is not None or not r.state.ended]
+    if not alive:
+        drop_claim(session.paths.run, session.caller, run.name)
+        return
+    gpus: dict[str, list[Placement]] = {}
+    for record in alive:
+        if record.gpu_uuid is not None and record.placement is not None:
+            gpus.setdefault(record.gpu_uuid, []).append(record.placement)
+    write_claim(
+        session.paths.run,
+        Claim(
+            uid=session.caller.uid,
+            user=session.caller.name,
+            run=run.name,
+            cpus=CpuSet(cpu for r in alive if not r.state.ended for cpu in r.cpus),
+            gpus={uuid: tuple(places) for uuid, places in gpus.items()},
+            boot_id=boot_id,
+        ),
+    )
+
+
+def _unverified(shop: Workshop, run: str, decision: Decision) -> dict[str, MigctlError]:
+    """List again and compare: what NVML called a success must be there, and be ours (NVIDIA/mig-parted#9, #18)."""
+    now = shop.look(run)
+    wrong: dict[str, MigctlError] = {}
+    for chain in decision.chains:
+        record = now.records.get(chain.job)
+        if record is None:
+            continue
+        if record.profile is not None and standing(record.instance, now.observed) is not Standing.OURS:
+            wrong[chain.job] = HostError(
+                "instance-missing",
+                f"the driver reported success, but the GPU instance of {chain.job} ({record.profile}) is not there as recorded",
+                where=f"job {chain.job}",
+                hint="migctl check",
+            )
+        elif record.state is JobState.LOST:
+            wrong[chain.job] = HostError(
+                "unit-missing", f"{chain.job} was started and is gone", where=f"job {chain.job}", hint="migctl check"
+            )
+    return wrong
+
+
+def _undo(shop: Workshop, run: Run, jobs: Collection[str], problems: Mapping[str, MigctlError]) -> None:
+    """Take back what this call made, and raise what was wrong."""
+    now = shop.look(run.name)
+    made = {name: record for name, record in now.records.items() if name in jobs}
+    gone = shop.take_down(made, now, grace_s=0.0)
+    left = shop.ledger.records(run.name)
+    _claim(shop.session, run, left, now.observed.boot_id)
+    if not left:
+        shop.ledger.forget_run(run.name)
+    if gone.errors:
+        raise _partly(run.name, [*problems.values(), *gone.errors.values()], "undoing this `up`")
+    if shop.cancel.is_set() and not problems:
+        raise Interrupted("interrupted", "interrupted; everything that this command had made is undone")
+    raise Problems(list(problems.values())) if len(problems) > 1 else next(iter(problems.values()))
+
+
+def _partly(run: str, errors: Iterable[MigctlError], doing: str) -> PartlyApplied:
+    texts = "; ".join(dict.fromkeys(error.message for error in errors))
+    return PartlyApplied(
+        "partly-applied", f"{doing} could not be finished: {texts}", where=f"run {run}", hint=f"migctl down {run}"
+    )

@@ -1,0 +1,131 @@
+"""From a plan and one look at the machine to what to do: allocation, difference and chains; still nothing is changed."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from migctl.core.allocate import allocate
+from migctl.core.allocation import Allocation, Assignment
+from migctl.core.machine import Machine
+from migctl.core.mig import Gpu
+from migctl.core.plan import Plan, Strategy
+from migctl.core.reconcile import Difference, Wanted, difference, steps_down, steps_up
+from migctl.core.record import JobState, Record
+from migctl.core.sameness import digest, spec
+from migctl.core.steps import Chain
+from migctl.engine.observe import Look
+
+_AGAIN = (JobState.FAILED, JobState.STOPPED, JobState.LOST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What `up` will do."""
+
+    allocation: Allocation
+    difference: Difference
+    undo: tuple[Chain, ...]
+    """Jobs to be replaced or taken out: undone before anything else."""
+    chains: tuple[Chain, ...]
+    """Jobs that are not yet where they should be."""
+    records: Mapping[str, Record]
+    """The records that `chains` begin with."""
+
+    @property
+    def starting(self) -> tuple[str, ...]:
+        """The jobs that will be started."""
+        return tuple(c.job for c in self.chains)
+
+
+def decide(
+    plan: Plan, machine: Machine, seen: Look, *, key: bytes, now: float, replacing: bool, retry: bool
+) -> Decision:
+    """Compare the plan with the run, place what has no place yet, and list the steps.
+
+    Args:
+        key: secret of the store, for the digests.
+        now: Unix seconds.
+        replacing: undo changed and removed jobs instead of keeping them.
+        retry: run failed, stopped and lost jobs again.
+
+    Raises:
+        MigctlError: as `allocate`; nothing has been changed.
+    """
+    digests = {job.name: digest(job, key) for job in plan.jobs}
+    diff = difference([Wanted(job=name, digest=d) for name, d in digests.items()], seen.records)
+    again = {name for name in diff.kept if retry and seen.records[name].state in _AGAIN}
+    leaving = again | (set(diff.changed) | set(diff.removed) if replacing else set())
+    staying = {name: record for name, record in seen.records.items() if name not in leaving}
+    allocation = allocate(
+        plan,
+        replace(
+            machine,
+            gpus=_without(machine.gpus, [seen.records[name] for name in leaving]),
+            held={name: record for name, record in staying.items() if _has_place(record)},
+        ),
+    )
+    records: dict[str, Record] = {}
+    chains: list[Chain] = []
+    for assignment in allocation.assignments:
+        name = assignment.job.name
+        if name in staying and name not in diff.unfinished:
+            continue
+        old = seen.records.get(name)
+        record = _record(plan, assignment, allocation.strategy, digests[name], seen, now)
+        if name in diff.unfinished and old is not None and _has_place(old):
+            record = old
+        elif old is not None:
+            record = replace(record, attempt=old.attempt + 1, revision=old.revision)
+        steps = steps_up(name, record, seen.observed, needs_instance=allocation.strategy is Strategy.MIG)
+        records[name] = record
+        chains.append(steps)
+    return Decision(
+        allocation=allocation,
+        difference=diff,
+        undo=tuple(steps_down(seen.records[name], seen.observed) for name in sorted(leaving)),
+        chains=tuple(chains),
+        records=records,
+    )
+
+
+def _has_place(record: Record) -> bool:
+    """Whether the job's place is fixed: it runs, has ended there, or something of it exists already."""
+    unborn = record.state in (JobState.QUEUED, JobState.STARTING)
+    return not unborn or record.instance is not None or record.container_id is not None
+
+
+def _without(gpus: tuple[Gpu, ...], leaving: list[Record]) -> tuple[Gpu, ...]:
+    """The GPUs as they will be when the leaving jobs' instances are gone."""
+    gone = {(r.instance.gpu_uuid, r.instance.gi_id) for r in leaving if r.instance and not r.instance.foreign}
+    return tuple(
+        replace(gpu, instances=tuple(i for i in gpu.instances if (gpu.uuid, i.gi_id) not in gone)) for gpu in gpus
+    )
+
+
+def _record(
+    plan: Plan, assignment: Assignment, strategy: Strategy, job_digest: str, seen: Look, now: float
+) -> Record:
+    return Record(
+        run=plan.name,
+        job=assignment.job.name,
+        token=secrets.token_hex(8),
+        runtime=plan.runtime.value,
+        strategy=strategy.value,
+        state=JobState.STARTING,
+        digest=job_digest,
+        spec=spec(assignment.job),
+        gpu_uuid=assignment.gpu_uuid,
+        profile=assignment.profile.name if assignment.profile else None,
+        profile_id=assignment.profile.id if assignment.profile else None,
+        placement=assignment.placement,
+        memory_mib=assignment.memory_mib,
+        cpus=assignment.cpu.cpus,
+        mems=assignment.cpu.mems,
+        cores=assignment.cpu.cores,
+        num_workers=assignment.cpu.num_workers,
+        grace_s=assignment.job.stop_grace_period_s,
+        boot_id=seen.observed.boot_id,
+        created_at=now,
+    )

@@ -1,0 +1,112 @@
+"""`down` and `stop`: end jobs and undo exactly what `up` made."""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from migctl.core.events import Event
+from migctl.core.plan import RuntimeName
+from migctl.core.record import JobState, Record
+from migctl.engine.apply import Workshop
+from migctl.engine.session import Session
+from migctl.errors import MigctlError, PartlyApplied, PlanError
+from migctl.host.claims import drop_claim
+from migctl.host.lock import machine_lock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownResult:
+    """What `down` did."""
+
+    run: str
+    removed: tuple[str, ...]
+    """Jobs of which nothing is left on the machine."""
+
+
+def take_down(
+    session: Session,
+    run: str,
+    *,
+    grace_s: float | None,
+    report: Callable[[Event], None],
+    cancel: threading.Event,
+    wait_for_s: float = 0.0,
+) -> DownResult:
+    """End and remove everything of one run; what is gone already is fine.
+
+    Args:
+        grace_s: seconds between SIGTERM and SIGKILL; `None` = each job's own.
+        cancel: set by a signal: skip the rest of the grace.
+
+    Raises:
+        PartlyApplied: something could not be removed; it stays recorded, and `down` again goes on there.
+    """
+    with ExitStack() as stack:
+        ledger = stack.enter_context(session.ledger(write=True))
+        stack.enter_context(machine_lock(session.paths.run, f"run-{session.caller.uid}-{run}", wait_s=wait_for_s))
+        known = ledger.run(run)
+        runtime = session.runtime(RuntimeName(known.runtime) if known else RuntimeName.DOCKER)
+        driver = stack.enter_context(session.driver())
+        shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
+        seen = shop.look(run)
+        outcome = shop.take_down(dict(seen.records), seen, grace_s=grace_s, cancel=cancel)
+        left = ledger.records(run)
+        if left or outcome.errors:
+            raise _left_over(run, left, outcome.errors)
+        drop_claim(session.paths.run, session.caller, run)
+        ledger.end_run(run)
+        return DownResult(run=run, removed=tuple(seen.records))
+
+
+def stop_jobs(
+    session: Session,
+    run: str,
+    jobs: Collection[str],
+    *,
+    grace_s: float | None,
+    report: Callable[[Event], None],
+    cancel: threading.Event,
+) -> tuple[str, ...]:
+    """End running jobs; their containers and instances stay until `down`. Returns those that were running."""
+    with ExitStack() as stack:
+        ledger = stack.enter_context(session.ledger(write=True))
+        stack.enter_context(machine_lock(session.paths.run, f"run-{session.caller.uid}-{run}"))
+        known = ledger.run(run)
+        if known is None:
+            raise unknown_run(run, [r.name for r in ledger.runs()])
+        runtime = session.runtime(RuntimeName(known.runtime))
+        driver = stack.enter_context(session.driver())
+        shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
+        seen = shop.look(run)
+        running = {n: seen.records[n] for n in jobs if seen.records[n].state in (JobState.STARTING, JobState.RUNNING)}
+        outcome = shop.stop(running, seen, grace_s=grace_s)
+        if outcome.errors:
+            raise _left_over(run, list(running.values()), outcome.errors)
+        return tuple(running)
+
+
+def unknown_run(name: str, known: Sequence[str]) -> PlanError:
+    """There is no such run."""
+    near = difflib.get_close_matches(name, known, 1)
+    there = f"; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}" if known else "; no run is recorded"
+    return PlanError(
+        "unknown-run",
+        f"no run is called {name}{there}",
+        hint=f"did you mean {near[0]}?" if near else "migctl status --all",
+    )
+
+
+def _left_over(run: str, left: Sequence[Record], errors: Mapping[str, MigctlError]) -> PartlyApplied:
+    lines = [f"{name}: {error.message}" for name, error in errors.items()]
+    lines += [f"{record.job}: not finished" for record in left if record.job not in errors]
+    return PartlyApplied(
+        "not-all-removed",
+        f"{len(lines)} of the run's jobs could not be removed; everything else is gone. " + "; ".join(lines),
+        where=f"run {run}",
+        hint=f"migctl down {run}",
+        data={"jobs": [record.job for record in left]},
+    )

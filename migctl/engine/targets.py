@@ -1,0 +1,92 @@
+"""Which run and which jobs the words on the command line mean."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from migctl.core.run import Run
+from migctl.engine.down import unknown_run
+from migctl.errors import PlanError
+from migctl.store.ledger import Ledger
+
+PLAN_NAMES = ("plan.yaml", "migctl.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A run, and some of its jobs (empty: all)."""
+
+    run: Run
+    jobs: tuple[str, ...] = ()
+
+
+def find_run(ledger: Ledger, word: str | None, folder: Path) -> Run:
+    """RUN = a name or a plan file; nothing = the only run, else the run of the plan in this folder.
+
+    Raises:
+        PlanError: no such run, or several would do.
+    """
+    runs = ledger.runs()
+    names = [run.name for run in runs]
+    if word is not None:
+        by_name = next((run for run in runs if run.name == word), None)
+        path = str((folder / word).resolve())
+        found = by_name or next((run for run in runs if run.plan_path and run.plan_path == path), None)
+        if found is None:
+            raise unknown_run(word, names)
+        return found
+    if len(runs) == 1:
+        return runs[0]
+    here = {str((folder / name).resolve()) for name in PLAN_NAMES}
+    local = [run for run in runs if run.plan_path in here]
+    if len(local) == 1:
+        return local[0]
+    if not runs:
+        raise PlanError("no-run", "no run is recorded", hint="migctl up plan.yaml")
+    raise PlanError("which-run", f"several runs are there: {', '.join(names)}", hint="name one of them")
+
+
+def find_jobs(ledger: Ledger, words: Sequence[str], folder: Path) -> Target:
+    """JOB = a job's name or RUN/JOB; a word may also be a run, which means all its jobs.
+
+    Raises:
+        PlanError: unknown names, or jobs of several runs.
+    """
+    if not words:
+        return Target(find_run(ledger, None, folder))
+    targets = [_one(ledger, word, folder) for word in words]
+    if len({target.run.name for target in targets}) > 1:
+        raise PlanError("several-runs", "these jobs belong to several runs", hint="name jobs of one run at a time")
+    jobs = tuple(dict.fromkeys(job for target in targets for job in target.jobs))
+    return Target(targets[0].run, () if any(not target.jobs for target in targets) else jobs)
+
+
+def _one(ledger: Ledger, word: str, folder: Path) -> Target:
+    run_name, slash, job = word.partition("/")
+    runs = ledger.runs()
+    if slash and any(run.name == run_name for run in runs):
+        run = find_run(ledger, run_name, folder)
+        if job not in {r.job for r in ledger.records(run.name)}:
+            raise unknown_job(job, [r.job for r in ledger.records(run.name)])
+        return Target(run, (job,))
+    having = [run for run in runs if any(r.job == word for r in ledger.records(run.name))]
+    if len(having) == 1:
+        return Target(having[0], (word,))
+    if len(having) > 1:
+        names = ", ".join(f"{run.name}/{word}" for run in having)
+        raise PlanError("which-job", f"several runs have a job {word}: {names}", hint=f"write {having[0].name}/{word}")
+    if any(run.name == word for run in runs) or Path(word).suffix in {".yaml", ".yml"}:
+        return Target(find_run(ledger, word, folder))
+    raise unknown_job(word, [r.job for run in runs for r in ledger.records(run.name)])
+
+
+def unknown_job(name: str, known: Sequence[str]) -> PlanError:
+    """There is no such job."""
+    near = difflib.get_close_matches(name, known, 1)
+    there = f"; there are {', '.join(known[:12])}{' …' if len(known) > 12 else ''}" if known else "; no run is recorded"
+    return PlanError(
+        "unknown-job", f"no job is called {name}{there}", hint=f"did you mean {near[0]}?" if near else "migctl status"
+    )
