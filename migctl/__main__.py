@@ -1,0 +1,22 @@
+"""The program `migctl`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        # Scripts and shells ask for it often: it needs none of the command line's machinery.
+        from migctl import __version__
+
+        sys.stdout.write(f"migctl {__version__}\n")
+        return
+    from migctl.cli.app import run
+
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

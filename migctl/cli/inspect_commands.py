@@ -1,0 +1,53 @@
+"""The commands that only look: check, plan, status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from migctl.cli.common import Common, with_common
+from migctl.cli.run_commands import PlanFile, PlanOption
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("check")(with_common(check))
+    app.command("plan")(with_common(plan))
+    app.command("status")(with_common(status))
+    app.command("ps", hidden=True, help="The same as status.")(with_common(status))
+
+
+def check(common: Common, file: PlanFile = None, file_option: PlanOption = None) -> None:
+    """Test every precondition of `up`, and say the next step for each that is missing."""
+    from migctl.cli.look import show_check
+
+    show_check(common, file or file_option)
+
+
+def plan(
+    common: Common,
+    file: PlanFile = None,
+    file_option: PlanOption = None,
+    on: Annotated[str | None, typer.Option("--on", metavar="BOARD[xN]", help="Plan for this board instead of this machine.")] = None,
+    cores: Annotated[int | None, typer.Option("--cores", help="Plan for so many physical cores instead of this machine's.")] = None,
+    root: Annotated[Path | None, typer.Option("--root", metavar="DIR", help="Read /sys and /proc topology below DIR.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="List every job instead of folding equal ones.")] = False,
+) -> None:
+    """Show who would get what: placements, cores, workers, what is idle and what could be added."""
+    from migctl.cli.look import show_plan
+
+    show_plan(common, file or file_option, on=on, cores=cores, root=root, everything=everything)
+
+
+def status(
+    common: Common,
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run's name or its plan file; default: all.")] = None,
+    check_drift: Annotated[bool, typer.Option("--check", help="Exit 7 where reality differs from the records.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Ended runs too, and every job instead of folding equal ones.")] = False,
+) -> None:
+    """Show runs, jobs, instances and cores, whose they are and how they do."""
+    from migctl.cli.look import show_status
+
+    show_status(common, run, check_drift=check_drift, everything=everything)

@@ -1,0 +1,52 @@
+"""The commands for single jobs: logs, wait, exec."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from migctl.cli.common import Common, with_common
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("logs")(with_common(logs))
+    app.command("wait")(with_common(wait))
+    app.command("exec")(with_common(execute))
+
+
+def logs(
+    common: Common,
+    jobs: Annotated[list[str] | None, typer.Argument(metavar="[JOB…]", help="Jobs, RUN/JOB, or a run; default: all of it.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the jobs have ended.")] = False,
+    tail: Annotated[int | None, typer.Option("--tail", "-n", metavar="N", help="Only the last N lines of each.")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="T", help="Only what is younger: 10m, 2h, or a date.")] = None,
+    timestamps: Annotated[bool, typer.Option("--timestamps", "-t", help="Show times (containers).")] = False,
+) -> None:
+    """Print the jobs' output; several are interleaved and named."""
+    from migctl.cli.jobs import show_logs
+
+    show_logs(common, jobs or [], follow=follow, tail=tail, since=since, timestamps=timestamps)
+
+
+def wait(
+    common: Common,
+    jobs: Annotated[list[str] | None, typer.Argument(metavar="[RUN or JOB…]", help="What to wait for; default: the run.")] = None,
+    timeout: Annotated[float | None, typer.Option("--timeout", metavar="S", help="Give up after S seconds (exit 5).")] = None,
+) -> None:
+    """Wait until the jobs have ended; exit 8 when one failed."""
+    from migctl.cli.jobs import wait_for
+
+    wait_for(common, jobs or [], timeout_s=timeout)
+
+
+def execute(
+    common: Common,
+    job: Annotated[str, typer.Argument(metavar="JOB", help="A job or RUN/JOB.")],
+    command: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND…]", help="Default: a shell.")] = None,
+) -> None:
+    """Run a command beside a job: in its container, or with its cores and its instance."""
+    from migctl.cli.jobs import run_beside
+
+    run_beside(common, job, command or [])

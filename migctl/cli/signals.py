@@ -1,0 +1,75 @@
+"""Ctrl-C and its kin: the first lets the present step finish, the second stops at once; a hang-up only detaches."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from migctl.errors import Interrupted
+
+
+class Terminated(Interrupted):
+    """SIGTERM ended the command."""
+
+    exit_code = 143
+
+
+@contextmanager
+def cancelling(first: str, second: str) -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set; a second signal ends the process at once.
+
+    Args:
+        first: said at the first signal: what is being finished.
+        second: said at the second: the command that recovers.
+    """
+    cancel = threading.Event()
+    came: list[int] = []
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if came:
+            sys.stderr.write(f"\nstopped at once. {second}\n")
+            sys.stderr.flush()
+            os._exit(128 + number)
+        came.append(number)
+        sys.stderr.write(f"\n{first}\n")
+        cancel.set()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    hup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield cancel
+    except Interrupted as error:
+        if came and came[0] == signal.SIGTERM:
+            raise Terminated(error.id, error.message, where=error.where, hint=error.hint, data=error.data) from error
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.signal(signal.SIGHUP, hup)
+
+
+@contextmanager
+def detaching(hint: str) -> Iterator[threading.Event]:
+    """For commands that only look on: a signal ends the looking, never the jobs.
+
+    Raises:
+        Interrupted: after the signal, with how to stop the jobs.
+    """
+    cancel = threading.Event()
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        cancel.set()
+        kind = Terminated if number == signal.SIGTERM else Interrupted
+        raise kind("detached", "detached; the jobs go on", hint=hint)
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield cancel
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,46 @@
+"""The tables: profiles, workers, schema."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from migctl.cli.common import Common, with_common
+from migctl.core.plan import Storage
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("profiles")(with_common(profiles))
+    app.command("workers")(with_common(workers))
+    app.command("schema")(with_common(schema))
+
+
+def profiles(
+    common: Common,
+    on: Annotated[str | None, typer.Option("--on", metavar="BOARD", help="A board's profiles instead of this machine's.")] = None,
+) -> None:
+    """List the GPU instance profiles: ids, memory, SMs, how many fit and where."""
+    from migctl.cli.tables import show_profiles
+
+    show_profiles(common, on)
+
+
+def workers(
+    common: Common,
+    cores: Annotated[int | None, typer.Option("--cores", help="Physical cores; default: this machine's.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Trainings at the same time; default: a table of several.")] = None,
+    storage: Annotated[Storage | None, typer.Option("--storage", help="Where the data lie.")] = None,
+) -> None:
+    """Print how many num_workers each of several trainings should have."""
+    from migctl.cli.tables import show_workers
+
+    show_workers(common, cores=cores, jobs=jobs, storage=storage)
+
+
+def schema(common: Common) -> None:
+    """Print the JSON Schema of the plan file, for editors."""
+    from migctl.cli.tables import show_schema
+
+    show_schema(common)
