@@ -27,7 +27,7 @@ class CpuSet(frozenset[int]):
                 raise ValueError(f"{part.strip()!r} is not a CPU id or a range like 0-3")
             first, last = int(low), int(high) if dash else int(low)
             if last < first:
-                raise ValueError(f"the range {part.strip()!r} runs backwards")
+                raise ValueError(f"the CPU range {part.strip()!r} runs backwards")
             if last >= 65536:
                 raise ValueError(f"CPU {last} is beyond any machine")
             cpus.update(range(first, last + 1))
