@@ -1,0 +1,72 @@
+"""`down` and `stop`: what they ask of the engine and what they print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from migctl.cli.common import Common
+from migctl.cli.progress import Progress
+from migctl.cli.signals import cancelling
+from migctl.errors import MigctlError, PlanError, Problems
+
+
+def take_down(common: Common, word: str | None, *, everything: bool, grace_s: float | None) -> None:
+    """End and remove one run, or all of them."""
+    from migctl.engine import down
+    from migctl.engine.targets import find_run
+
+    session = common.session()
+    ledger = session.ledger(write=False)
+    if everything and word is not None:
+        raise PlanError("usage", "--all contradicts a run's name")
+    if everything or (word is None and not ledger.runs()):
+        runs = [run.name for run in ledger.runs()]
+    else:
+        runs = [find_run(ledger, word, Path.cwd()).name]
+    results: list[down.DownResult] = []
+    problems: list[MigctlError] = []
+    with Progress(common) as progress:
+        for name in runs:
+            again = f"`migctl down {name}` goes on there."
+            with cancelling("skipping the rest of the grace period; Ctrl-C again stops at once", again) as cancel:
+                try:
+                    results.append(
+                        down.take_down(session, name, grace_s=grace_s, report=progress.event, cancel=cancel)
+                    )
+                except MigctlError as error:
+                    if len(runs) == 1:
+                        raise
+                    problems.append(error)
+    if problems:
+        raise Problems(problems)
+    if common.json:
+        value = {"version": 1, "runs": [{"name": r.run, "removed": list(r.removed)} for r in results]}
+        sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+        return
+    if not common.quiet:
+        for result in results:
+            count = len(result.removed)
+            sys.stdout.write(f"{result.run}: {count} job{'' if count == 1 else 's'} removed, nothing of it is left\n")
+        if not results:
+            sys.stdout.write("no run is recorded: nothing to remove\n")
+
+
+def stop_jobs(common: Common, words: list[str], *, grace_s: float | None) -> None:
+    """End jobs and keep everything else of them."""
+    from migctl.engine import down
+    from migctl.engine.targets import find_jobs
+
+    session = common.session()
+    ledger = session.ledger(write=False)
+    target = find_jobs(ledger, words, Path.cwd())
+    jobs = target.jobs or tuple(r.job for r in ledger.records(target.run.name))
+    with Progress(common) as progress, cancelling("skipping the rest of the grace period", "`migctl stop` again") as cancel:
+        stopped = down.stop_jobs(
+            session, target.run.name, jobs, grace_s=grace_s, report=progress.event, cancel=cancel
+        )
+    if common.json:
+        sys.stdout.write(json.dumps({"version": 1, "run": target.run.name, "stopped": list(stopped)}, indent=2) + "\n")
+    elif not common.quiet:
+        sys.stdout.write(f"stopped: {', '.join(stopped)}\n" if stopped else "none of them was running\n")

@@ -1,0 +1,107 @@
+"""`logs`, `wait` and `exec`: what they ask of the engine and what they print."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from migctl.cli.common import Common
+from migctl.cli.signals import detaching
+from migctl.core.record import Record
+from migctl.errors import PlanError
+
+_AGO = re.compile(r"^(\d+(?:\.\d+)?)(s|m|h|d)$")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def show_logs(
+    common: Common, words: Sequence[str], *, follow: bool, tail: int | None, since: str | None, timestamps: bool
+) -> None:
+    """Print the jobs' output; one job's bytes as they are, several with their names."""
+    from migctl.engine.follow import read_logs
+    from migctl.engine.targets import find_jobs
+
+    session = common.session()
+    ledger = session.ledger(write=False)
+    target = find_jobs(ledger, words, Path.cwd())
+    names = target.jobs or tuple(r.job for r in ledger.records(target.run.name))
+    width = max((len(name) for name in names), default=0)
+    out = sys.stdout.buffer
+    with detaching(f"migctl stop {target.run.name} ends them") as cancel:
+        for job, line in read_logs(
+            session,
+            target.run,
+            target.jobs,
+            follow=follow,
+            tail=tail,
+            timestamps=timestamps,
+            since=since_time(since, time.time()) if since else None,
+            cancel=cancel,
+        ):
+            prefix = b"" if len(names) == 1 else f"{job:<{width}} | ".encode()
+            out.write(prefix + line + b"\n")
+            out.flush()
+
+
+def since_time(text: str, now: float) -> float:
+    """Unix seconds of `10m` (ago) or an ISO date.
+
+    Raises:
+        PlanError: it is neither.
+    """
+    ago = _AGO.match(text)
+    if ago:
+        return now - float(ago[1]) * _SECONDS[ago[2]]
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise PlanError(
+            "usage", f"--since {text!r} is no time", hint="write 10m, 2h or 2026-11-30T08:00"
+        ) from None
+
+
+def wait_for(common: Common, words: Sequence[str], *, timeout_s: float | None) -> None:
+    """Wait, name each job as it ends, and fail when one failed."""
+    from migctl.engine.follow import verdict, wait
+    from migctl.engine.targets import find_jobs
+
+    session = common.session()
+    target = find_jobs(session.ledger(write=False), words, Path.cwd())
+    run = target.run
+
+    def ended(record: Record) -> None:
+        if not common.json and not common.quiet:
+            code = "" if record.exit_code is None else f" (exit code {record.exit_code})"
+            sys.stdout.write(f"{record.job}: {record.state.value}{code}\n")
+            sys.stdout.flush()
+
+    with detaching(f"migctl stop {run.name} ends them"):
+        records = wait(session, run, target.jobs, timeout_s=timeout_s, on_end=ended)
+    if common.json and all(record.state.value == "succeeded" for record in records.values()):
+        jobs = [{"name": r.job, "state": r.state.value, "exit_code": r.exit_code} for r in records.values()]
+        sys.stdout.write(json.dumps({"version": 1, "run": run.name, "jobs": jobs}, indent=2) + "\n")
+    verdict(run.name, records)
+
+
+def run_beside(common: Common, word: str, command: Sequence[str]) -> None:
+    """Run a command beside a job and leave with its exit code."""
+    from migctl.engine.follow import see
+    from migctl.engine.targets import find_jobs
+
+    session = common.session()
+    target = find_jobs(session.ledger(write=False), [word], Path.cwd())
+    seen, runtime = see(session, target.run)
+    if len(target.jobs) != 1:
+        raise PlanError("usage", f"{word} is a run; exec needs one job", hint=f"migctl exec {word}/JOB")
+    record = seen.records[target.jobs[0]]
+    if record.state.value != "running" or record.container_id is None:
+        raise PlanError(
+            "not-running", f"{record.job} does not run: it is {record.state.value}", hint=f"migctl logs {record.job}"
+        )
+    code = runtime.exec(record.container_id, command or ["sh"], tty=sys.stdin.isatty() and sys.stdout.isatty())
+    sys.exit(code)
