@@ -32,7 +32,11 @@ class Placement:
         return self.start < other.end and other.start < self.end
 
     def __str__(self) -> str:
-        return f"{self.start}:{self.size}"
+        return f"{self.start}:{self.size}" if self.size else "?"
+
+
+UNKNOWN_PLACEMENT = Placement(-1, MemorySlices(0))
+"""Of an instance that this user may see but not look into; only beside `Gpu.instances_reason`. Overlaps nothing."""
 
 
 @dataclass(frozen=True, slots=True)

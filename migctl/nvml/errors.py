@@ -1,0 +1,189 @@
+"""The one place that turns NVML return codes into migctl's errors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from migctl.core.mig import MigMode
+from migctl.errors import Busy, HostError, MigctlError
+from migctl.nvml.codes import Code, code_name
+
+_SIMULATE: Final = "without a GPU, try it on a simulated one: --nvml sim:a100-40gb"
+_KINDS: Final[dict[int, tuple[type[HostError | Busy], str, str, str | None]]] = {
+    # code: (class, id, what NVML means by it, what to do)
+    Code.LIBRARY_NOT_FOUND: (
+        HostError,
+        "no-driver",
+        "libnvidia-ml.so.1 was not found, so no NVIDIA driver is installed",
+        _SIMULATE,
+    ),
+    Code.DRIVER_NOT_LOADED: (
+        HostError,
+        "no-driver",
+        "the NVIDIA kernel module is not loaded or no GPU is visible",
+        _SIMULATE,
+    ),
+    Code.LIB_RM_VERSION_MISMATCH: (
+        HostError,
+        "driver-mismatch",
+        "the NVIDIA library and the loaded kernel module are of different versions",
+        "reboot, so that the kernel loads the module of the installed driver",
+    ),
+    Code.FUNCTION_NOT_FOUND: (
+        HostError,
+        "driver-too-old",
+        "the installed NVIDIA driver lacks this function",
+        "update the NVIDIA driver",
+    ),
+    Code.ARGUMENT_VERSION_MISMATCH: (
+        HostError,
+        "driver-too-old",
+        "the installed NVIDIA driver does not know this version of the function",
+        "update the NVIDIA driver",
+    ),
+    Code.NO_PERMISSION: (
+        HostError,
+        "no-permission",
+        "this user may not; it takes root, or read access to the mig/config capability (/dev/nvidia-caps/nvidia-cap1)",
+        "run the same command with sudo, or ask an administrator for the mig/config capability",
+    ),
+    Code.IN_USE: (
+        Busy,
+        "gpu-in-use",
+        "something still uses it (a process, a container, or a monitoring service)",
+        "migctl check names who holds the GPU; stop that and repeat the command",
+    ),
+    Code.INSUFFICIENT_RESOURCES: (
+        Busy,
+        "no-room",
+        "the driver has no room for it beside what exists",
+        "migctl status shows what is there",
+    ),
+    Code.NOT_SUPPORTED: (
+        HostError,
+        "not-supported",
+        "this GPU or driver does not support it now: no MIG, MIG mode is off, or a vGPU guest",
+        "migctl check",
+    ),
+    Code.NOT_FOUND: (HostError, "not-found", "it is not there any more", "migctl status shows what is there"),
+    Code.INVALID_ARGUMENT: (
+        HostError,
+        "nvml-refused",
+        "the driver does not know what was named: it was removed or the GPU was reset meanwhile",
+        "migctl status shows what is there",
+    ),
+    Code.GPU_IS_LOST: (
+        HostError,
+        "gpu-lost",
+        "the GPU does not answer on its bus any more",
+        "look for Xid messages in the kernel log (dmesg), then reboot",
+    ),
+    Code.RESET_REQUIRED: (
+        HostError,
+        "reset-required",
+        "the GPU must be reset first",
+        "nvidia-smi --gpu-reset, or reboot",
+    ),
+    Code.NOT_READY: (HostError, "gpu-not-ready", "the GPU is not ready yet", "repeat the command in a moment"),
+    Code.UNKNOWN: (
+        HostError,
+        "nvml-unknown",
+        "the driver gave no reason; in a container this is what a lost access to the GPU's device files looks like",
+        "migctl check; in a container, restart the container",
+    ),
+}
+
+
+def nvml_error(code: int, *, call: str, doing: str, gpu: str | None = None) -> MigctlError:
+    """The error for a return code.
+
+    Args:
+        code: what NVML returned.
+        call: the NVML function.
+        doing: what was wanted, as the beginning of a sentence: `creating 1g.5gb at 0:1`.
+        gpu: UUID or index of the GPU meant.
+    """
+    kind, name, meaning, hint = _KINDS.get(code, (HostError, "nvml-error", "the driver refused", "migctl check"))
+    return kind(
+        name,
+        f"{doing} failed: {meaning} (NVML: {code_name(code)} from {call})",
+        where=_gpu(gpu),
+        hint=hint,
+        data={"nvml_code": code, "nvml_call": call, "gpu": gpu},
+    )
+
+
+def no_mig(gpu: str, product: str) -> HostError:
+    """MIG was asked of a GPU whose driver says that it has none."""
+    display = "RTX PRO" in product
+    return HostError(
+        "no-mig",
+        f"{product} has no MIG, says its driver"
+        + (": an RTX PRO offers it only in display mode `compute` and from a minimum vBIOS on" if display else ""),
+        where=_gpu(gpu),
+        hint="NVIDIA's DisplayModeSelector changes the mode (it can turn a screen black); the MIG User Guide names the vBIOS"
+        if display
+        else "strategy: shared or sequential runs jobs without MIG",
+        data={"gpu": gpu},
+    )
+
+
+def mode_pending(gpu: str, *, wanted: bool, mode: MigMode, activation: int) -> HostError:
+    """NVML accepted a mode change that is not in force; the activation status tells why and decides the advice."""
+    word = "enable" if wanted else "disable"
+    match activation:
+        case Code.IN_USE:
+            why = "something holds the GPU (In use by another client)"
+            hint = (
+                "stop what uses it (migctl check names it; often dcgm, nvsm or nvidia-persistenced), "
+                f"then: migctl mode {word} --gpu {gpu}"
+            )
+        case Code.NOT_SUPPORTED:
+            why = "this machine does not allow a GPU reset (Not Supported), as virtual machines often do not"
+            hint = "reboot the machine; the change takes effect then"
+        case Code.RESET_REQUIRED:
+            why = "the GPU must be reset first"
+            hint = f"migctl mode {word} --gpu {gpu} --reset, or reboot the machine"
+        case Code.SUCCESS:
+            why = "the driver reported success, but reading back shows otherwise"
+            hint = f"migctl mode {word} --gpu {gpu} --reset, or reboot the machine"
+        case _:
+            why = f"the driver answered {code_name(activation)}"
+            hint = "reboot the machine"
+    return HostError(
+        "mig-mode-pending",
+        f"MIG mode is not {word}d yet: {why}; it is {_on(mode.current)} now and {_on(mode.pending)} after a reset",
+        where=_gpu(gpu),
+        hint=hint,
+        data={"gpu": gpu, "activation": code_name(activation), "current": mode.current, "pending": mode.pending},
+    )
+
+
+def no_answer(gpu: str, seconds: float) -> HostError:
+    """A GPU whose driver call does not return."""
+    return HostError(
+        "gpu-no-answer",
+        f"the driver has not answered for {seconds:g} s",
+        where=_gpu(gpu),
+        hint="look for Xid messages in the kernel log (dmesg); the other GPUs are not concerned",
+        data={"gpu": gpu},
+    )
+
+
+def no_such_gpu(gpu: str) -> HostError:
+    """A UUID that this machine does not have."""
+    return HostError(
+        "no-such-gpu",
+        "this machine has no such GPU",
+        where=_gpu(gpu),
+        hint="migctl status lists the GPUs",
+        data={"gpu": gpu},
+    )
+
+
+def _gpu(gpu: str | None) -> str | None:
+    return None if gpu is None else f"GPU {gpu}"
+
+
+def _on(on: bool) -> str:
+    return "enabled" if on else "disabled"

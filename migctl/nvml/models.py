@@ -1,0 +1,197 @@
+"""GPU boards that can be simulated or planned for offline; `boards.json` beside this file holds them, each with its public source.
+
+A real GPU's own driver is asked instead: names, ids and sizes differ between boards and drivers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final, cast
+
+from migctl.core.mig import ComputeSlices, Gpu, MemorySlices, MigMode, Placement, Profile
+from migctl.errors import PlanError
+
+_LIST_ITEM: Final = re.compile(r"(?P<board>.+?)(?:x(?P<count>[0-9]+))?(?::(?P<mode>on|off))?")
+_MOST_GPUS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """One GPU product; sizes in MiB."""
+
+    key: str
+    """Its lower-case name in `sim:…` and `--on`."""
+    name: str
+    """Its product name as NVML gives it."""
+    architecture: str
+    memory_mib: int
+    resetless_mig: bool
+    """Whether changing the MIG mode needs no GPU reset (Hopper and later); such a mode is lost at reboot."""
+    source: str
+    profiles: tuple[Profile, ...]
+    """Empty: no MIG."""
+    engines: Mapping[int, tuple[int, int, int, int, int]]
+    """Copy, decoder, encoder, JPEG and optical-flow engines by profile id."""
+    default_compute: Mapping[int, int]
+    """Compute instance profile index by GPU instance profile id, where it is not the one of the same slice count."""
+
+    @property
+    def memory_slices(self) -> int:
+        """Width of the placement axis."""
+        return max((placement.end for profile in self.profiles for placement in profile.placements), default=0)
+
+    @property
+    def compute_slices(self) -> int:
+        """Compute slices of the whole GPU."""
+        return max((int(profile.compute_slices) for profile in self.profiles), default=0)
+
+    def profile(self, profile_id: int) -> Profile | None:
+        """The profile of this id."""
+        return next((profile for profile in self.profiles if profile.id == profile_id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class BoardSlot:
+    """One GPU of a simulated or imagined machine."""
+
+    board: Board
+    mig_on: bool
+    """MIG mode at the start; never on for a board without MIG."""
+
+
+@cache
+def _table() -> Mapping[str, Mapping[str, object]]:
+    rows = json.loads(Path(__file__).with_name("boards.json").read_text("utf-8"))
+    return {row["key"]: row for row in rows}
+
+
+def boards() -> tuple[str, ...]:
+    """The keys of all boards offered."""
+    return tuple(_table())
+
+
+@cache
+def resolve_board(name: str) -> Board:
+    """The board of this key, or of the one key that begins so; upper and lower case are the same.
+
+    Raises:
+        PlanError: no board, or several, begin like that.
+    """
+    wanted = name.strip().lower()
+    found = [key for key in boards() if key == wanted] or [key for key in boards() if wanted and key.startswith(wanted)]
+    if len(found) == 1:
+        return _board(_table()[found[0]])
+    if found:
+        raise PlanError(
+            "ambiguous-board", f"{name!r} can be any of {', '.join(found)}", hint=f"write one of them, e.g. {found[0]}"
+        )
+    from difflib import get_close_matches
+
+    near = get_close_matches(wanted, boards(), n=1, cutoff=0.5)
+    raise PlanError(
+        "unknown-board",
+        f"no GPU board is called {name!r}; there are {', '.join(boards())}",
+        hint=f"did you mean {near[0]}?" if near else None,
+    )
+
+
+def parse_boards(text: str) -> tuple[BoardSlot, ...]:
+    """A list of boards as in `a100-40gbx2,h100-sxm5-80gb:off,t4`: `xN` = N of them, `:off` = MIG mode off at the start (else on).
+
+    Raises:
+        PlanError: a board is unknown, a number is 0, or there are more than 64 GPUs.
+    """
+    slots: list[BoardSlot] = []
+    for item in text.split(","):
+        match = _LIST_ITEM.fullmatch(item.strip())
+        if match is None:
+            raise PlanError("no-board", f"a board is missing in {text!r}", hint=f"boards: {', '.join(boards())}")
+        count = int(match["count"] or 1)
+        board = resolve_board(match["board"])
+        if not 1 <= count <= _MOST_GPUS - len(slots):
+            raise PlanError(
+                "board-count", f"{item.strip()!r}: a machine has 1 to {_MOST_GPUS} GPUs", hint=f"{board.key}x2"
+            )
+        slots += [BoardSlot(board, mig_on=bool(board.profiles) and match["mode"] != "off")] * count
+    return tuple(slots)
+
+
+def board_gpu(board: Board, index: int = 0, *, mig_on: bool = True) -> Gpu:
+    """This board as an empty GPU, as if observed; the simulator's GPU of the same index has the same UUID and address."""
+    return Gpu(
+        index=index,
+        uuid=gpu_uuid(board.key, index),
+        name=board.name,
+        pci_bus_id=pci_bus_id(index),
+        minor=index,
+        memory_mib=board.memory_mib,
+        mig=MigMode(current=mig_on, pending=mig_on) if board.profiles else None,
+        resetless_mig=board.resetless_mig if board.profiles else None,
+        profiles=board.profiles,
+    )
+
+
+def gpu_uuid(board: str, index: int) -> str:
+    """UUID of a simulated GPU: the same for every process, another one for every board and index."""
+    return "GPU-" + name_uuid(f"migctl/{board}/{index}")
+
+
+def pci_bus_id(index: int) -> str:
+    """PCI address of a simulated GPU, as sysfs writes it."""
+    return f"0000:{0x10 + index:02x}:00.0"
+
+
+def name_uuid(name: str) -> str:
+    """A version-5 UUID (RFC 9562) of this name, in a namespace of our own: all of the name counts, not one group of it."""
+    from hashlib import sha1
+
+    digest = bytearray(sha1(name.encode(), usedforsecurity=False).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def profile_order(profile: Profile) -> tuple[int, int, int]:
+    """Sort key for a GPU's profiles: small before large, plain before its variants."""
+    return profile.compute_slices, profile.memory_slices, profile.index
+
+
+def _board(row: Mapping[str, object]) -> Board:
+    rows = cast("list[dict[str, object]]", row["profiles"])
+    profiles = tuple(sorted((_profile(r) for r in rows), key=profile_order))
+    return Board(
+        key=str(row["key"]),
+        name=str(row["name"]),
+        architecture=str(row["architecture"]),
+        memory_mib=cast("int", row["memory_mib"]),
+        resetless_mig=bool(row["resetless_mig"]),
+        source=str(row["source"]),
+        profiles=profiles,
+        engines={cast("int", r["id"]): _engines(cast("list[int]", r["engines"])) for r in rows},
+        default_compute={cast("int", r["id"]): cast("int", r["default_ci"]) for r in rows if "default_ci" in r},
+    )
+
+
+def _profile(row: Mapping[str, object]) -> Profile:
+    size = MemorySlices(cast("int", row["size"]))
+    return Profile(
+        name=str(row["name"]),
+        index=cast("int", row["index"]),
+        id=cast("int", row["id"]),
+        compute_slices=ComputeSlices(cast("int", row["compute_slices"])),
+        memory_mib=cast("int", row["memory_mib"]),
+        multiprocessors=cast("int", row["multiprocessors"]),
+        max_instances=cast("int", row["max_instances"]),
+        placements=tuple(Placement(start, size) for start in cast("list[int]", row["starts"])),
+    )
+
+
+def _engines(counts: list[int]) -> tuple[int, int, int, int, int]:
+    copy, decoder, encoder, jpeg, ofa = counts
+    return copy, decoder, encoder, jpeg, ofa

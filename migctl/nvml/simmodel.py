@@ -1,0 +1,114 @@
+"""The simulated GPUs as data: instances, processes and planned failures.
+
+Unlike migctl's other values these are mutable and have a `__dict__`: they mirror a JSON file that simulator and tests edit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+Activation = Literal["immediate", "in-use", "reset-required", "not-supported"]
+Effect = Literal["error", "die", "hang"]
+
+
+@dataclass
+class SimCompute:
+    """A compute instance; `index` is its MIG device index, which stays while it lives."""
+
+    ci_id: int
+    profile_index: int
+    slices: int
+    index: int
+    serial: int
+
+
+@dataclass
+class SimInstance:
+    """A GPU instance; `serial` never repeats, so that an old handle is known as old."""
+
+    gi_id: int
+    profile_id: int
+    start: int
+    size: int
+    serial: int
+    compute: list[SimCompute] = field(default_factory=list)
+
+
+@dataclass
+class SimProcess:
+    """A process on the GPU, or on one instance; it counts only while /proc has it."""
+
+    pid: int
+    gi_id: int | None = None
+    used_mib: int = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process exists."""
+        return Path("/proc", str(self.pid)).exists()
+
+
+@dataclass
+class SimGpu:
+    """One GPU."""
+
+    board: str
+    uuid: str
+    pci: str
+    """As sysfs writes it."""
+    current: bool
+    """MIG mode in force."""
+    pending: bool
+    """MIG mode after a reset."""
+    held: bool = False
+    """A client that is no process in `processes` holds the GPU (nvidia-persistenced, dcgm): mode changes stay pending."""
+    activation: Activation = "immediate"
+    """What a mode change meets where nothing holds the GPU."""
+    lost: bool = False
+    """It fell off the bus: every question to it is answered GPU_IS_LOST."""
+    instances: list[SimInstance] = field(default_factory=list)
+    processes: list[SimProcess] = field(default_factory=list)
+
+    def instance(self, gi_id: int) -> SimInstance | None:
+        """The instance of this id."""
+        return next((instance for instance in self.instances if instance.gi_id == gi_id), None)
+
+    def living(self, gi_id: int | None = None) -> list[SimProcess]:
+        """The processes that exist, of one instance or of the whole GPU."""
+        return [p for p in self.processes if (gi_id is None or p.gi_id == gi_id) and p.alive]
+
+    def apply_pending(self) -> None:
+        """A reset: the pending mode comes into force, all instances are gone."""
+        self.current = self.pending
+        self.instances.clear()
+
+
+@dataclass
+class Fault:
+    """A planned failure of one NVML function.
+
+    It meets the `nth` call from now on and the `times - 1` after it (`times` 0: all after it), counted over all processes, on any
+    GPU or only on that of index `gpu`: an error of `code`, death by SIGKILL, or no return at all; before the effect or `after` it.
+    """
+
+    call: str
+    effect: Effect = "error"
+    nth: int = 1
+    times: int = 1
+    code: int = 999
+    after: bool = False
+    gpu: int | None = None
+    seen: int = 0
+    """Calls counted so far."""
+
+    @property
+    def due(self) -> bool:
+        """Whether the call just counted is one to fail."""
+        return self.seen >= self.nth and (self.times == 0 or self.seen < self.nth + self.times)
+
+    @property
+    def spent(self) -> bool:
+        """Whether it can never be due again."""
+        return self.times != 0 and self.seen >= self.nth + self.times - 1
