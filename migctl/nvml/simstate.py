@@ -192,6 +192,7 @@ class StateFile:
             state = self._load() if self._signature() else SimState.of(self._slots)
             yield state
             state.save(self.path)
+            self._cached = (self._signature(), state)
 
     def _load(self) -> SimState:
         state = SimState.load(self.path)
