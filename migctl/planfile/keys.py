@@ -1,0 +1,204 @@
+"""Keys that a plan may not use, or not yet: why, and what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from migctl.planfile.nodes import Node, Scalar, Sequence
+from migctl.planfile.problems import did_you_mean
+from migctl.planfile.units import duration_s
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a key is refused, and the way out."""
+
+    id: str
+    message: str
+    hint: str
+
+
+_GPU = Reason(
+    "gpu-by-other-way",
+    "{key} gives GPUs past the plan: one job gets one GPU instance, and CUDA uses only one MIG device in a process",
+    "use profile, memory or slices; write a job for each further instance",
+)
+_DEVICE = Reason(
+    "gpu-by-other-way",
+    "{key} gives devices past the plan, and with them the neighbours' GPU",
+    "delete it: migctl gives the job its instance",
+)
+_LIMITS = Reason(
+    "cpu-by-other-way", "{key} limits CPU time; migctl pins whole cores instead", "use cpus or cpuset"
+)
+
+REFUSED_IN_JOB: Mapping[str, Reason] = {
+    "privileged": Reason(
+        "privileged",
+        "privileged: true shows a container every GPU and every instance, so nothing is isolated",
+        "delete it; use cap_add for the one capability needed",
+    ),
+    "restart": Reason(
+        "restart-policy",
+        "a restart policy restarts the container after a reboot, when its GPU instance is gone",
+        "delete it; `migctl up --retry` runs failed jobs again",
+    ),
+    "runtime": Reason(
+        "runtime-in-job",
+        "migctl chooses how a container gets its GPU instance",
+        "delete it; runtime (docker or process) is a key of the plan",
+    ),
+    "gpus": _GPU,
+    "gpu_ids": _GPU,
+    "device_ids": _GPU,
+    "device_requests": _GPU,
+    "deploy": Reason(
+        "gpu-by-other-way",
+        "deploy is Compose's way to reserve devices and limits",
+        "use profile for the GPU, cpus for cores, mem_limit for memory, replicas",
+    ),
+    "devices": _DEVICE,
+    "device_cgroup_rules": _DEVICE,
+    "cpu_count": _LIMITS,
+    "cpu_percent": _LIMITS,
+    "cpu_shares": _LIMITS,
+    "cpu_quota": _LIMITS,
+    "cpu_period": _LIMITS,
+    "cpuset_cpus": Reason("unknown-key", "cpuset_cpus is not a key of a job", "write cpuset"),
+    "container_name": Reason(
+        "unknown-key",
+        "migctl names containers itself, so that runs do not collide",
+        "delete it; `migctl status` shows the names",
+    ),
+    "name": Reason("unknown-key", "a job's name is its key under jobs", "write jobs: {NAME: …}"),
+    "build": Reason(
+        "unknown-key", "migctl does not build images", "run `docker build -t NAME .` and write image: NAME"
+    ),
+    "depends_on": Reason(
+        "unknown-key",
+        "depends_on is not a key of a job",
+        "needs is meant for that, and is not available yet: use a plan for each stage",
+    ),
+    "scale": Reason("unknown-key", "scale is not a key of a job", "write replicas"),
+    "env": Reason("unknown-key", "env is not a key of a job", "write environment"),
+    "init": Reason("unknown-key", "every container gets an init process anyway", "delete it"),
+    "networks": Reason("unknown-key", "networks is not a key of a job", "write network_mode: NAME"),
+    "min_memory": Reason("unknown-key", "min_memory is not a key of a job", "write memory"),
+    "oom_score_adj": Reason(
+        "unknown-key",
+        "migctl sets oom_score_adj itself, so that jobs die before the system does",
+        "delete it",
+    ),
+    "stop_signal": Reason(
+        "unknown-key",
+        "a job is always told to stop by SIGTERM",
+        "handle SIGTERM in the training, and delete the key",
+    ),
+}
+
+REFUSED_IN_PLAN: Mapping[str, Reason] = {
+    "services": Reason(
+        "compose-file",
+        "this looks like a Compose file: a plan has jobs",
+        "rename services to jobs and give each a profile",
+    ),
+    "version": Reason("unknown-key", "a plan has no version", "delete it"),
+    "mig-configs": Reason(
+        "mig-parted-file",
+        "this looks like a mig-parted configuration: a plan has jobs",
+        "write a job with a profile for each training",
+    ),
+    "volumes": Reason(
+        "unknown-key",
+        "volumes belong to a job",
+        "write them under defaults or a job; a named volume needs no declaration",
+    ),
+    "networks": Reason(
+        "unknown-key",
+        "networks are the engine's",
+        "make one with `docker network create` and write network_mode: NAME in a job",
+    ),
+    "image": Reason("unknown-key", "image belongs to a job", "write it under defaults or a job"),
+    "command": Reason("unknown-key", "command belongs to a job", "write it under a job"),
+    "profile": Reason("unknown-key", "profile belongs to a job", "write it under defaults or a job"),
+    "environment": Reason("unknown-key", "environment belongs to a job", "write it under defaults or a job"),
+    "job": Reason("unknown-key", "job is not a key of a plan", "write jobs"),
+}
+
+_ONE_GROUP = "run what must come first from a plan of its own"
+
+# Keys whose behaviour comes later, with the value they have by default and what to do until then.
+_LATER_IN_JOB: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "instance": ((), "use profile: migctl makes the instance"),
+    "needs": (("[]",), _ONE_GROUP),
+    "stage": ((), _ONE_GROUP),
+    "priority": (("0",), "put the more urgent jobs into a plan of their own"),
+    "retries": (("0",), "`migctl up --retry` runs failed jobs again"),
+    "retry_on": (("[]",), "`migctl up --retry` runs failed jobs again"),
+    "timeout": ((), "write the limit into the command: timeout 2h python train.py"),
+    "expect": ((), "delete it"),
+    "resumable": (("false",), "`migctl up --retry` runs a stopped or lost job again"),
+    "snapshot": (("false",), "copy the source yourself and mount the copy"),
+    "mps": (("false",), "delete it"),
+    "per_instance": (("1",), "delete it"),
+}
+_LATER_IN_PLAN: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "engine": (("local",), "delete it: jobs run on this machine"),
+    "slurm": ((), "delete it: jobs run on this machine"),
+    "kubernetes": ((), "delete it: jobs run on this machine"),
+    "fail_fast": (("false",), "delete it: other jobs go on"),
+    "stagger": (("0s",), "sleep in the command"),
+    "on_finish": (("keep",), "`migctl down` removes ended jobs"),
+    "on_reboot": (("hold",), "`migctl up` again after the reboot"),
+    "notify": ((), "`migctl wait` returns when the jobs ended; chain the message to it"),
+}
+_LATER_VALUE: Mapping[str, tuple[str, str]] = {
+    "strategy": ("sequential", "use max_parallel: 1, which runs one job at a time"),
+    "storage": ("auto", "write nvme, ssd or hdd"),
+}
+
+
+def is_extension(key: str) -> bool:
+    """Compose's extension keys carry anchors and are ignored."""
+    return key.startswith("x-")
+
+
+def refusal(key: str, value: Node, *, in_job: bool, known: Iterable[str]) -> Reason | None:
+    """Why an unknown key is refused; `None` for a value that changes nothing (`privileged: false`, `restart: "no"`)."""
+    reason = (REFUSED_IN_JOB if in_job else REFUSED_IN_PLAN).get(key)
+    if reason is None:
+        near = did_you_mean(key, known)
+        shown = key if key.isprintable() and 0 < len(key) <= 60 else repr(key[:60])
+        return Reason(
+            "unknown-key",
+            f"{shown} is not a key of a {'job' if in_job else 'plan'}",
+            near or "`migctl schema` lists the keys",
+        )
+    if isinstance(value, Scalar):
+        if key == "privileged" and value.plain and value.text.lower() == "false":
+            return None
+        if key == "restart" and value.text in ("no", "false"):
+            return None
+    return Reason(reason.id, reason.message.replace("{key}", key), reason.hint)
+
+
+def not_yet(key: str, value: Node, *, in_job: bool) -> str | None:
+    """What to do instead of a key whose behaviour comes later; `None` where the value asks for nothing new."""
+    if key in _LATER_VALUE:
+        word, instead = _LATER_VALUE[key]
+        return instead if isinstance(value, Scalar) and value.text == word else None
+    found = (_LATER_IN_JOB if in_job else _LATER_IN_PLAN).get(key)
+    if found is None:
+        return None
+    defaults, instead = found
+    return None if _is_default(value, defaults) else instead
+
+
+def _is_default(value: Node, defaults: tuple[str, ...]) -> bool:
+    if isinstance(value, Scalar):
+        if "0s" in defaults:
+            return duration_s(value) == 0
+        return value.text in defaults or (value.text.lower() in defaults and value.plain)
+    below = value.items if isinstance(value, Sequence) else value.entries
+    return "[]" in defaults and not below

@@ -1,0 +1,135 @@
+"""The text of a plan file and the places in it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from pathlib import Path
+
+from migctl.errors import PlanError, Where
+
+LARGEST_BYTES = 1 << 20
+"""More than any plan written by hand or by a generator for one machine needs."""
+
+_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that are not allowed in a YAML stream (YAML 1.2.2, 5.1)."""
+_LONGEST_EXCERPT = 240
+
+
+class Source:
+    """A text and its name in messages; turns offsets into places."""
+
+    __slots__ = ("_starts", "name", "text")
+
+    def __init__(self, text: str, name: str) -> None:
+        self.text = text
+        self.name = name
+        self._starts: list[int] | None = None
+
+    @property
+    def starts(self) -> list[int]:
+        """Offset of each line's first character."""
+        if self._starts is None:
+            self._starts = [0, *(found.end() for found in _BREAK.finditer(self.text))]
+        return self._starts
+
+    def where(self, offset: int) -> Where:
+        """The place of a character."""
+        line = bisect_right(self.starts, offset)
+        start = self.starts[line - 1]
+        column = offset - start + 1
+        end = _BREAK.search(self.text, start)
+        excerpt = self.text[start : end.start() if end else len(self.text)]
+        if len(excerpt) > _LONGEST_EXCERPT:
+            excerpt = excerpt[:_LONGEST_EXCERPT] if column <= _LONGEST_EXCERPT else ""
+        return Where(self.name, line, column, excerpt)
+
+    def line(self, offset: int) -> int:
+        """The number of the line that a character stands in, from 1."""
+        return bisect_right(self.starts, offset)
+
+    def find(self, text: str, start: int, end: int) -> int:
+        """Offset of `text` between two offsets, else `start`: escapes and folds can hide it."""
+        found = self.text.find(text, start, end)
+        return start if found < 0 else found
+
+
+def read(path: Path, name: str, *, kind: str = "plan file") -> Source:
+    """Read a text file of limited size.
+
+    Raises:
+        PlanError: it is not there, not readable, too large or not UTF-8 text.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
+    except FileNotFoundError:
+        raise PlanError("file-not-found", f"the {kind} {name} does not exist", where=name) from None
+    except IsADirectoryError:
+        raise PlanError(
+            "file-not-found",
+            f"{name} is a folder, not a {kind}",
+            where=name,
+            hint=f"name the file: {name.rstrip('/')}/plan.yaml",
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise PlanError(
+            "file-unreadable", f"the {kind} {name} cannot be read: {reason}", where=name
+        ) from None
+    return decode(data, name, kind=kind)
+
+
+def decode(data: bytes, name: str, *, kind: str = "plan file") -> Source:
+    """Bytes to text.
+
+    Raises:
+        PlanError: over 1 MiB, not UTF-8, or with control characters.
+    """
+    if len(data) > LARGEST_BYTES:
+        raise PlanError(
+            "file-too-large",
+            f"the {kind} is larger than 1 MiB",
+            where=name,
+            hint="use `matrix` instead of repeating jobs",
+        )
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line = before.count(b"\n") + 1
+        column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
+        raise PlanError(
+            "not-utf8",
+            f"the {kind} is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start}",
+            where=Where(name, line, column),
+            hint="save it as UTF-8",
+        ) from None
+    return checked(text, name, kind=kind)
+
+
+def checked(text: str, name: str, *, kind: str = "plan file") -> Source:
+    """Text without byte order mark and without characters that YAML does not allow.
+
+    Raises:
+        PlanError: there is a control character or a lone surrogate, or it is over 1 MiB.
+    """
+    source = Source(text.removeprefix("\ufeff"), name)
+    if found := _NOT_YAML.search(source.text):
+        where = source.where(found.start())
+        place = Where(name, where.line, where.column, _NOT_YAML.sub("\ufffd", where.excerpt))
+        raise PlanError(
+            "control-character",
+            f"the {kind} holds the character U+{ord(found[0]):04X}, which text files may not hold",
+            where=place,
+            hint="delete it" if ord(found[0]) else "the file is not text, or is UTF-16: save it as UTF-8",
+        )
+    if len(source.text) > LARGEST_BYTES or len(source.text.encode()) > LARGEST_BYTES:
+        raise PlanError(
+            "file-too-large",
+            f"the {kind} is larger than 1 MiB",
+            where=name,
+            hint="use `matrix` instead of repeating jobs",
+        )
+    return source

@@ -1,0 +1,78 @@
+"""From nodes to models, with pydantic's findings turned into errors at their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from migctl.planfile.keys import is_extension, not_yet, refusal
+from migctl.planfile.nodes import Mapping as MappingNode
+from migctl.planfile.nodes import Node, Scalar, Sequence
+from migctl.planfile.problems import Refusal, Report
+from migctl.planfile.scalars import is_null
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def known_entries(
+    node: MappingNode, report: Report, known: Iterable[str], *, in_job: bool
+) -> dict[str, Node]:
+    """The entries with a known key and a value; unknown keys go to the report, empty values count as absent."""
+    known = tuple(known)
+    found: dict[str, Node] = {}
+    for key, value in node.entries.items():
+        if key in known:
+            if not is_null(value):
+                found[key] = value
+        elif not is_extension(key) and (reason := refusal(key, value, in_job=in_job, known=known)):
+            report.error(reason.id, reason.message, node.keys[key].start, reason.hint)
+    return found
+
+
+def validated(
+    model: type[Model], entries: Mapping[str, Node], report: Report, *, in_job: bool
+) -> tuple[Model, frozenset[str]]:
+    """The model of these entries, and the keys that are wrong and therefore left out of it."""
+    wrong: set[str] = set()
+    try:
+        made = model.model_validate(entries)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            wrong.add(str(detail["loc"][0]))
+            _add(detail, entries, report)
+        good = {key: value for key, value in entries.items() if key not in wrong}
+        made = model.model_validate(good)
+    for key, value in entries.items():
+        if key not in wrong and (instead := not_yet(key, value, in_job=in_job)):
+            wrong.add(key)
+            what = (
+                f"{key}: {value.text}"
+                if isinstance(value, Scalar) and key in ("strategy", "storage", "engine")
+                else key
+            )
+            report.error("not-available-yet", f"{what} is not available yet", value.start, instead)
+    return made, frozenset(wrong)
+
+
+def _add(detail: ErrorDetails, entries: Mapping[str, Node], report: Report) -> None:
+    node = (
+        detail["input"]
+        if isinstance(detail["input"], (Scalar, Sequence, MappingNode))
+        else entries.get(str(detail["loc"][0]))
+    )
+    offset = node.start if node is not None else -1
+    subject = _subject(detail["loc"])
+    refused = detail.get("ctx", {}).get("error")
+    if isinstance(refused, Refusal):
+        message = refused.message if refused.whole else f"{subject} {refused.message}"
+        report.error(refused.id, message, offset if refused.offset is None else refused.offset, refused.hint)
+    else:
+        report.error("bad-value", f"{subject}: {detail['msg'][:1].lower()}{detail['msg'][1:]}", offset)
+
+
+def _subject(loc: tuple[int | str, ...]) -> str:
+    first, *rest = loc
+    return str(first) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest)
