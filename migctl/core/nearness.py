@@ -41,7 +41,7 @@ def distance_from(near: int | None, topology: Topology) -> Distance:
     The firmware's table (SLIT) counts; without it a node of the same socket is nearer than one of another socket.
     """
     if near is None:
-        return lambda node: 0
+        return _everywhere
     table = topology.node_distances.get(near, {})
     sockets = {core.node: core.socket for core in topology.cores}
 
@@ -55,37 +55,50 @@ def distance_from(near: int | None, topology: Topology) -> Distance:
     return distance
 
 
+def _everywhere(node: int) -> int:  # noqa: ARG001 -- a Distance
+    return 0
+
+
 def nearest_first(cores: Iterable[Core], distance: Distance) -> list[Core]:
     """All cores in the order in which a job near `distance`'s origin wants them."""
     return sorted(cores, key=lambda c: (distance(NO_NODE if c.node is None else c.node), -c.capacity, c.l3, c.id))
 
 
-def choose(free: Free, count: int, distance: Distance, *, mix_kinds: bool = False) -> tuple[Core, ...]:
-    """Choose `count` free cores (fewer only if there are fewer).
+def choose(free: Free, count: int, distance: Distance) -> tuple[Core, ...]:
+    """Choose `count` free cores for one job (fewer only if there are fewer).
 
     In this order: one NUMA node, the nearest that has room, and one kind of core; one node; one kind; whatever is free.
     A job on one remote node runs better than one that straddles two, so a node is left before it is split.
-
-    Args:
-        free: what may be chosen.
-        count: cores wanted.
-        distance: of the NUMA nodes.
-        mix_kinds: whether fast and slow cores count as the same (for a share that is divided again).
     """
-    filled = [domain for domain, cores in free.items() if cores]
-    order = sorted(filled, key=lambda d: (distance(d.node), d.node, -d.capacity, d.l3))
+    order = _ordered(free, distance)
     nodes = list(dict.fromkeys(d.node for d in order))
     kinds = sorted({d.capacity for d in order}, reverse=True)
-    scopes: list[list[Domain]] = []
-    if not mix_kinds:
-        scopes += [[d for d in order if (d.node, d.capacity) == (node, kind)] for node in nodes for kind in kinds]
+    scopes = [[d for d in order if (d.node, d.capacity) == (node, kind)] for node in nodes for kind in kinds]
     scopes += [[d for d in order if d.node == node] for node in nodes]
-    if not mix_kinds:
-        scopes += [[d for d in order if d.capacity == kind] for kind in kinds]
-    for scope in [*scopes, order]:
+    scopes += [[d for d in order if d.capacity == kind] for kind in kinds]
+    for scope in scopes:
         if sum(len(free[d]) for d in scope) >= count:
             return _gather(free, scope, count)
     return _gather(free, order, count)
+
+
+def gather(free: Free, count: int, distance: Distance) -> tuple[Core, ...]:
+    """Collect `count` cores that several jobs will share: the nearest node first, L3 domain by L3 domain."""
+    return _gather(free, _ordered(free, distance), count)
+
+
+def without(free: Free, cores: Iterable[Core]) -> dict[Domain, list[Core]]:
+    """What is free once `cores` are not."""
+    gone = by_domain(cores)
+    return {
+        domain: [core for core in left if core not in gone[domain]] if domain in gone else list(left)
+        for domain, left in free.items()
+    }
+
+
+def _ordered(free: Free, distance: Distance) -> list[Domain]:
+    filled = [domain for domain, cores in free.items() if cores]
+    return sorted(filled, key=lambda d: (distance(d.node), d.node, -d.capacity, d.l3))
 
 
 def _gather(free: Free, scope: Sequence[Domain], count: int) -> tuple[Core, ...]:
@@ -105,10 +118,8 @@ def _fewest_domains(free: Free, here: Sequence[Domain], count: int) -> list[Core
     while left and len(chosen) < count:
         rest = count - len(chosen)
         fitting = [d for d in left if len(free[d]) >= rest]
-        if fitting:
-            best = min(fitting, key=lambda d: (len(free[d]), d.l3))
-        else:
-            best = max(left, key=lambda d: (len(free[d]), -d.l3))
+        smallest = min(fitting, key=lambda d: (len(free[d]), d.l3), default=None)
+        best = smallest or max(left, key=lambda d: (len(free[d]), -d.l3))
         left.remove(best)
         chosen += free[best][:rest]
     return chosen

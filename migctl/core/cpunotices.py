@@ -1,0 +1,189 @@
+"""What the user should know about how the cores were given out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from migctl.core.allocation import CpuGrant
+from migctl.core.coreshares import divide, home_node
+from migctl.core.cpurequests import CpuDemand
+from migctl.core.cpuset import CpuSet
+from migctl.core.plan import CpuSplit, Numa
+from migctl.core.pool import Cause, Pool
+from migctl.core.topology import Core, Topology
+from migctl.core.workers import num_workers
+from migctl.errors import Notice
+
+
+def notices(
+    wave: Sequence[CpuDemand],
+    grants: Mapping[str, CpuGrant],
+    pool: Pool,
+    topology: Topology,
+    by_cpu: Mapping[int, Core],
+    *,
+    reserve_cores: int | None,
+    cpu_split: CpuSplit,
+    numa: Numa,
+) -> tuple[Notice, ...]:
+    """All notices about one division of cores; none of them stops anything."""
+    granted = [d for d in wave if d.job in grants]
+    if not granted:
+        return ()
+    return (
+        *_single_threads(granted, grants, by_cpu),
+        *_shared(granted, grants),
+        *_system(wave, grants, pool, topology, reserve_cores=reserve_cores, cpu_split=cpu_split, numa=numa),
+        *_main_process(granted, grants, by_cpu),
+        *_workers(granted, grants),
+        *_places(granted, grants, topology, by_cpu, numa),
+    )
+
+
+def _single_threads(
+    granted: Sequence[CpuDemand], grants: Mapping[str, CpuGrant], by_cpu: Mapping[int, Core]
+) -> Iterator[Notice]:
+    """Fewer cores than jobs: the one case in which a core is divided."""
+    split = [d.job for d in granted if d.cpuset is None and _splits(grants[d.job].cpus, by_cpu)]
+    if split:
+        cores = len({by_cpu[cpu].id for job in split for cpu in grants[job].cpus})
+        room = "each running job a whole core" if cores > 1 else "the running job the whole core"
+        yield Notice(
+            "one-thread-each",
+            f"fewer cores than jobs: {_names(split)} get one hardware thread and one worker each, on {cores} "
+            f"{'core' if cores == 1 else 'cores'}",
+            hint=f"max_parallel: {cores} gives {room}; the others wait in the queue",
+        )
+
+
+def _splits(cpus: CpuSet, by_cpu: Mapping[int, Core]) -> bool:
+    return any(cpu in by_cpu and not by_cpu[cpu].cpus <= cpus for cpu in cpus)
+
+
+def _shared(granted: Sequence[CpuDemand], grants: Mapping[str, CpuGrant]) -> Iterator[Notice]:
+    load = Counter(cpu for d in granted for cpu in grants[d.job].cpus)
+    shared = [d.job for d in granted if any(load[cpu] > 1 for cpu in grants[d.job].cpus)]
+    if shared:
+        yield Notice(
+            "cpus-shared",
+            f"oversubscribe: {_names(shared)} share CPUs, up to {max(load.values())} jobs on one",
+            hint=f"max_parallel: {len(load)} gives each running job a CPU of its own; the others wait in the queue",
+        )
+
+
+def _system(
+    wave: Sequence[CpuDemand],
+    grants: Mapping[str, CpuGrant],
+    pool: Pool,
+    topology: Topology,
+    *,
+    reserve_cores: int | None,
+    cpu_split: CpuSplit,
+    numa: Numa,
+) -> Iterator[Notice]:
+    """Whether a CPU is left for everything that is not a job, and what keeping one core would mean."""
+    held = CpuSet(cpu for grant in grants.values() for cpu in grant.cpus)
+    others = CpuSet(cpu for e in pool.excluded if e.cause in (Cause.CLAIMED, Cause.FOREIGN) for cpu in e.cpus)
+    if topology.online - topology.isolated - held - others:
+        return
+    one_kept = divide(wave, pool, topology, reserve_cores=1, cpu_split=cpu_split, numa=numa)
+    sizes = {job: size for group in one_kept for job, size in group.sizes.items() if job in grants}
+    now = {job: grants[job].cores for job in sizes}
+    if sum(sizes.values()) < sum(now.values()):
+        kept = sum(now.values()) - sum(sizes.values())
+        hint = (
+            f"reserve_cores: 1 keeps {kept} {'core' if kept == 1 else 'cores'}: "
+            f"{_sizes(sizes)} {_plural(sizes.values())} and workers instead of {_sizes(now)}"
+        )
+    elif len(grants) > 1:
+        hint = f"max_parallel: {len(grants) - 1} with reserve_cores: 1 keeps one core; the others wait in the queue"
+    else:
+        hint = None
+    asked = " (reserve_cores could not be kept)" if reserve_cores else ""
+    yield Notice("nothing-for-system", f"nothing is left for the system: the jobs have every core{asked}", hint=hint)
+
+
+def _plural(sizes: Iterable[int]) -> str:
+    return "core" if set(sizes) == {1} else "cores"
+
+
+def _sizes(sizes: Mapping[str, int]) -> str:
+    """`4`, or `3 to 7` where the jobs differ."""
+    low, high = min(sizes.values()), max(sizes.values())
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _main_process(
+    granted: Sequence[CpuDemand], grants: Mapping[str, CpuGrant], by_cpu: Mapping[int, Core]
+) -> Iterator[Notice]:
+    """By the rule there are as many workers as cores; the main process then runs on a second hardware thread, if any."""
+    crowded = [
+        d.job
+        for d in granted
+        if d.num_workers is None
+        and grants[d.job].num_workers >= len(grants[d.job].cpus)
+        and not _splits(grants[d.job].cpus, by_cpu)
+    ]
+    if crowded:
+        yield Notice(
+            "main-without-thread",
+            f"no sibling thread for the main process of {_names(crowded)}: it runs on the cores of its workers",
+            hint="`migctl tune` tries one worker less; num_workers sets it",
+        )
+
+
+def _workers(granted: Sequence[CpuDemand], grants: Mapping[str, CpuGrant]) -> Iterator[Notice]:
+    """More workers asked for than the rule gives: with the main processes they are more than the cores."""
+    too_many: list[str] = []
+    for demand in granted:
+        grant = grants[demand.job]
+        by_rule = num_workers(grant.cores, len(grant.cpus), demand.storage, smt=len(grant.cpus) > grant.cores)
+        if demand.num_workers is not None and demand.num_workers > by_rule:
+            too_many.append(f"{demand.job} ({demand.num_workers} on {grant.cores})")
+    if too_many:
+        workers = sum(grants[d.job].num_workers for d in granted)
+        cores = len({cpu for d in granted for cpu in grants[d.job].cpus})
+        yield Notice(
+            "workers-exceed-cores",
+            f"more workers than cores: {_names(too_many)}; in all {workers} workers and {len(granted)} main processes "
+            f"on {cores} logical CPUs",
+            hint="num_workers: auto gives as many as the job's cores carry",
+        )
+
+
+def _places(
+    granted: Sequence[CpuDemand],
+    grants: Mapping[str, CpuGrant],
+    topology: Topology,
+    by_cpu: Mapping[int, Core],
+    numa: Numa,
+) -> Iterator[Notice]:
+    """Jobs that are not where they would run best."""
+    far: list[str] = []
+    mixed: list[str] = []
+    unknown: list[str] = []
+    for demand in granted:
+        cores = [by_cpu[cpu] for cpu in grants[demand.job].cpus if cpu in by_cpu]
+        home = home_node(demand.near_node, topology)
+        if home is not None and any(core.node != home for core in cores):
+            far.append(demand.job)
+        if len({core.capacity for core in cores}) > 1:
+            mixed.append(demand.job)
+        if numa is Numa.STRICT and home is None:
+            unknown.append(demand.job)
+    if far:
+        yield Notice(
+            "far-from-gpu",
+            f"{_names(far)}: CPUs on another NUMA node than the GPU's, whose cores do not suffice",
+            hint="numa: strict keeps jobs on the GPU's node, with fewer cores",
+        )
+    if mixed:
+        yield Notice("mixed-cores", f"{_names(mixed)}: fast and slow cores together, since neither kind suffices alone")
+    if unknown:
+        yield Notice("numa-unknown", f"numa: strict: the kernel knows no NUMA node for the GPU of {_names(unknown)}")
+
+
+def _names(names: Sequence[str]) -> str:
+    """Up to four names, then how many more."""
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
