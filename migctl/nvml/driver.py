@@ -56,7 +56,7 @@ class Driver:
         self._handles: dict[str, Handle] = {}
         self._guard = threading.Lock()
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._stuck: list[threading.Thread] = []
+        self._stuck: dict[int, threading.Thread] = {}
         self._failures: tuple[MigctlError, ...] = ()
 
     def __enter__(self) -> Self:
@@ -66,7 +66,7 @@ class Driver:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if any(thread.is_alive() for thread in self._stuck):
+        if any(thread.is_alive() for thread in self._stuck.values()):
             return  # NVML would wait for the call that never returns; the end of the process closes the device as well
         try:
             self._nvml.nvmlShutdown()
@@ -106,15 +106,18 @@ class Driver:
                 failed[index] = error
 
         # a thread each: a call that never returns must not keep the others, nor the process, from ending
-        threads = [threading.Thread(target=look, args=(i,), daemon=True, name=f"gpu-{i}") for i in range(count)]
+        self._stuck = {index: thread for index, thread in self._stuck.items() if thread.is_alive()}
+        threads = {
+            i: threading.Thread(target=look, args=(i,), daemon=True) for i in range(count) if i not in self._stuck
+        }
         deadline = time.monotonic() + self._answer_timeout_s
-        for thread in threads:
+        for thread in threads.values():
             thread.start()
-        for index, thread in enumerate(threads):
+        for index, thread in threads.items():
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
-                self._stuck.append(thread)
-                failed[index] = no_answer(str(index), self._answer_timeout_s)
+                self._stuck[index] = thread
+        failed |= {index: no_answer(str(index), self._answer_timeout_s) for index in self._stuck}
         self._failures = tuple(failed[index] for index in sorted(failed))
         return tuple(found[index] for index in sorted(found) if index not in failed)
 

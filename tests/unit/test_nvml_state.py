@@ -223,18 +223,21 @@ def test_a_gpu_that_does_not_answer_is_left_out_and_the_process_ends(path: Path)
     with SimState.edit(path) as state:
         state.set_fault("nvmlDeviceGetMigMode", "hang", gpu=0)
     look = f"""
+import time
 from pathlib import Path
 from migctl.nvml.open import open_driver
 driver = open_driver("sim:a100-40gbx2", sim_state=Path({str(path)!r}))
 driver._answer_timeout_s = 0.5
 with driver:
     print([gpu.index for gpu in driver.gpus()], [failure.id for failure in driver.failures])
+    began = time.monotonic()
+    print([gpu.index for gpu in driver.gpus()], [failure.id for failure in driver.failures], time.monotonic() - began < 0.4)
 """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         [sys.executable, "-c", look], capture_output=True, text=True, timeout=30, env=environment, check=True
     )
-    assert done.stdout == "[1] ['gpu-no-answer']\n"
+    assert done.stdout.splitlines() == ["[1] ['gpu-no-answer']", "[1] ['gpu-no-answer'] True"]
 
 
 def test_changes_of_one_gpu_take_their_time_one_after_the_other_and_gpus_side_by_side(path: Path) -> None:
