@@ -17,7 +17,7 @@ def test_random_creation_and_removal_keep_the_gpu_sound(data: st.DataObject) -> 
     gpu = SimGpu(board.key, gpu_uuid(board.key, 0), "0000:10:00.0", current=True, pending=True)
     ids: dict[tuple[int, int], int] = {}
     for serial in range(1, 16):
-        if gpu.instances and data.draw(st.booleans()):
+        if len(gpu.instances) > 0 and data.draw(st.booleans()):
             del gpu.instances[data.draw(st.integers(0, len(gpu.instances) - 1))]
             continue
         profile = data.draw(st.sampled_from(board.profiles))
