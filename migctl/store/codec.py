@@ -1,0 +1,236 @@
+"""Records and runs as JSON and back, checked field by field; whatever is not exactly one of ours is a ValueError."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Generic, NewType, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from migctl.core.cpuset import CpuSet
+from migctl.core.record import Record
+from migctl.core.run import Run
+
+FORMAT = 1
+"""Version of the JSON in owner files; raised when an older migctl would misread it."""
+_BOUND = 2**63
+"""Integers beyond this do not fit SQLite."""
+
+T = TypeVar("T")
+Turn = Callable[[object], object]
+
+
+class TooNew(ValueError):  # noqa: N818 -- says what the text is
+    """The text was written by a newer migctl."""
+
+
+def encode_record(record: Record) -> str:
+    """The record as one line of ASCII JSON."""
+    return _text("record", _RECORD.encode(record))
+
+
+def decode_record(text: str | bytes) -> Record:
+    """Read what `encode_record` wrote.
+
+    Raises:
+        TooNew: written by a newer migctl.
+        ValueError: anything else that is not a record; the message says where it is wrong.
+    """
+    return _RECORD.decode(_opened(_parsed(text), "record"))
+
+
+def decode_records(texts: Iterable[str]) -> list[Record]:
+    """Read many; the parser is called once, which 10,000 queued jobs need. Raises as `decode_record`."""
+    values = _parsed("[" + ",".join(texts) + "]")
+    assert isinstance(values, list), (
+        "a text that closes the bracket does not parse with another one around it"
+    )
+    return [_RECORD.decode(_opened(value, "record")) for value in values]
+
+
+def encode_run(run: Run) -> str:
+    """The run as one line of ASCII JSON."""
+    return _text("run", _RUN.encode(run))
+
+
+def decode_run(text: str | bytes) -> Run:
+    """Read what `encode_run` wrote. Raises as `decode_record`."""
+    return _RUN.decode(_opened(_parsed(text), "run"))
+
+
+def _text(key: str, value: object) -> str:
+    return json.dumps({"version": FORMAT, key: value}, separators=(",", ":"), allow_nan=False)
+
+
+def _parsed(text: str | bytes) -> object:
+    try:
+        return cast("object", json.loads(text, parse_constant=_no_constant))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not a number")
+
+
+def _opened(value: object, key: str) -> object:
+    if type(value) is not dict:
+        raise ValueError(f"expected a JSON object, got {_shown(value)}")
+    version = value.get("version")
+    if type(version) is not int or version < 1:
+        raise ValueError("without a version number")
+    if version > FORMAT:
+        raise TooNew(f"has format {version}, this migctl reads up to {FORMAT}")
+    if value.keys() != {"version", key}:
+        raise ValueError(f"expected the keys version and {key}")
+    return value[key]
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+@dataclass(frozen=True, slots=True)
+class _Form(Generic[T]):
+    """How a frozen dataclass looks as a JSON object: fields that have their default value are left out."""
+
+    of: type[T]
+    encoders: Mapping[str, Turn]
+    decoders: Mapping[str, Turn]
+    defaults: Mapping[str, object]
+    """Fields without an entry must be there."""
+
+    def encode(self, value: object) -> dict[str, object]:
+        return {
+            name: encode(item)
+            for name, encode in self.encoders.items()
+            if (item := getattr(value, name)) != self.defaults.get(name, MISSING)
+        }
+
+    def decode(self, value: object) -> T:
+        if type(value) is not dict:
+            raise ValueError(f"expected a JSON object, got {_shown(value)}")
+        found: dict[str, object] = {}
+        for name, item in value.items():
+            decode = self.decoders.get(name)
+            if decode is None:
+                raise ValueError(f"unknown field {_shown(name)}")
+            try:
+                found[name] = decode(item)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        missing = [name for name in self.decoders if name not in found and name not in self.defaults]
+        if missing:
+            raise ValueError(f"without {', '.join(missing)}")
+        return self.of(**found)
+
+
+def _form(of: type[T]) -> _Form[T]:
+    """Derive the form from the class's annotations: a field added to a record is stored without being named here."""
+    hints = get_type_hints(of)
+    encoders: dict[str, Turn] = {}
+    decoders: dict[str, Turn] = {}
+    defaults: dict[str, object] = {}
+    assert is_dataclass(of)
+    for field in fields(of):
+        encoders[field.name], decoders[field.name] = _leaf(hints[field.name])
+        if field.default is not MISSING:
+            defaults[field.name] = field.default
+    return _Form(of=cast("type[T]", of), encoders=encoders, decoders=decoders, defaults=defaults)
+
+
+def _leaf(hint: object) -> tuple[Turn, Turn]:
+    """Encoder and decoder of one field type; a type that is not provided for fails at import, not at a user's `up`."""
+    if isinstance(hint, NewType):
+        return _leaf(hint.__supertype__)
+    if get_origin(hint) is UnionType:
+        return _optional(hint)
+    if get_origin(hint) is tuple:
+        return _sequence(hint)
+    if isinstance(hint, type):
+        if hint in _SIMPLE:
+            return _same, _SIMPLE[hint]
+        if issubclass(hint, Enum):
+            return _value, hint
+        if is_dataclass(hint):
+            form: _Form[object] = _form(hint)
+            return form.encode, form.decode
+    raise TypeError(f"the store has no form for {hint}")
+
+
+def _optional(hint: object) -> tuple[Turn, Turn]:
+    (part,) = (part for part in get_args(hint) if part is not NoneType)
+    encode, decode = _leaf(part)
+    return (
+        lambda value: None if value is None else encode(value),
+        lambda value: None if value is None else decode(value),
+    )
+
+
+def _sequence(hint: object) -> tuple[Turn, Turn]:
+    part, dots = get_args(hint)
+    if dots is not Ellipsis:
+        raise TypeError(f"the store has no form for {hint}")
+    encode, decode = _leaf(part)
+
+    def encode_all(value: object) -> object:
+        assert isinstance(value, tuple)
+        return [encode(item) for item in value]
+
+    def decode_all(value: object) -> object:
+        if type(value) is not list:
+            raise ValueError(f"expected a list, got {_shown(value)}")
+        return tuple(decode(item) for item in value)
+
+    return encode_all, decode_all
+
+
+def _same(value: object) -> object:
+    return str(value) if isinstance(value, CpuSet) else value
+
+
+def _value(member: object) -> object:
+    assert isinstance(member, Enum)
+    return member.value
+
+
+def _str(value: object) -> object:
+    if type(value) is not str:
+        raise ValueError(f"expected a text, got {_shown(value)}")
+    return value
+
+
+def _bool(value: object) -> object:
+    if type(value) is not bool:
+        raise ValueError(f"expected true or false, got {_shown(value)}")
+    return value
+
+
+def _int(value: object) -> object:
+    if type(value) is not int or not -_BOUND <= value < _BOUND:
+        raise ValueError(f"expected an integer, got {_shown(value)}")
+    return value
+
+
+def _float(value: object) -> object:
+    if type(value) is int and -_BOUND <= value < _BOUND:
+        return float(value)
+    if type(value) is not float or not math.isfinite(value):
+        raise ValueError(f"expected a number, got {_shown(value)}")
+    return value
+
+
+def _cpuset(value: object) -> object:
+    if type(value) is not str:
+        raise ValueError(f"expected a CPU list like 0-3, got {_shown(value)}")
+    return CpuSet.parse(value)
+
+
+_SIMPLE: Mapping[object, Turn] = {str: _str, bool: _bool, int: _int, float: _float, CpuSet: _cpuset}
+
+_RECORD = _form(Record)
+_RUN = _form(Run)
