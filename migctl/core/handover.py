@@ -36,6 +36,7 @@ HANDED: Mapping[str, str] = {
 """All names that `${MIGCTL_…}` may use, with their meaning."""
 
 GIB = 1 << 30
+_PREFIX = "MIGCTL_"
 _SMALLEST_SHM = 64 << 20  # Docker's own default
 _REFERENCE = re.compile(r"\$\{(MIGCTL_[A-Za-z0-9_]*)(?::([-?])([^}]*))?\}")
 
@@ -147,11 +148,12 @@ def shm_size_bytes(num_workers: int, memory_total_mib: int | None) -> int:
 
 
 def _unknown(name: str, where: Where | str | None) -> PlanError:
-    near = get_close_matches(name, HANDED, n=1)
+    # The common beginning would make every name look near.
+    near = get_close_matches(name.removeprefix(_PREFIX), [known.removeprefix(_PREFIX) for known in HANDED], n=1)
     return PlanError(
         "unknown-name",
         f"${{{name}}} is nothing that migctl hands over",
         where=where,
-        hint=f"did you mean ${{{near[0]}}}?" if near else f"there are {', '.join(HANDED)}",
+        hint=f"did you mean ${{{_PREFIX}{near[0]}}}?" if near else f"there are {', '.join(HANDED)}",
         data={"name": name, "known": list(HANDED)},
     )

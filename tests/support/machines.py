@@ -100,7 +100,9 @@ def write(machine: Machine, root: Path) -> Path:
             siblings = CpuSet(machine.cpu(socket, core, t) for t in range(machine.threads))
             width = machine.cores // (machine.l3_per_socket or 1)
             start = core // width * width
-            shared = CpuSet(machine.cpu(socket, c, t) for c in range(start, start + width) for t in range(machine.threads))
+            shared = CpuSet(
+                machine.cpu(socket, c, t) for c in range(start, start + width) for t in range(machine.threads)
+            )
             if machine.nodes_per_socket:
                 within = core * machine.nodes_per_socket // machine.cores
                 nodes.setdefault(socket * machine.nodes_per_socket + within, set()).update(siblings)
@@ -168,7 +170,13 @@ MACHINES: dict[str, Machine] = {
         Machine(name="vm-with-topology", cores=6, threads=2, adjacent=True, hypervisor=True),
         Machine(name="vm-smt-off", cores=6, hypervisor=True),
         # Grace Hopper: one socket with 72 cores; the GPU's memory is a node without CPUs, and so is the GPU's own node.
-        Machine(name="grace-hopper", cores=72, extra_nodes={1: 96 * 1024, 2: 0}, gpus={"0009:01:00.0": 0}, core_cpus_list=True),
+        Machine(
+            name="grace-hopper",
+            cores=72,
+            extra_nodes={1: 96 * 1024, 2: 0},
+            gpus={"0009:01:00.0": 0},
+            core_cpus_list=True,
+        ),
         Machine(name="node-without-memory", sockets=2, cores=8, no_memory=frozenset({1}), gpus={"0000:81:00.0": 1}),
         Machine(name="one-cpu", cores=1, hypervisor=True),
     )
