@@ -66,7 +66,10 @@ def train(options: argparse.Namespace, loader: ProcessPoolExecutor | None) -> bo
         saved = json.loads(options.checkpoint.read_text("utf-8"))
         step, state = saved["step"], saved["state"]
         print(f"{name}: goes on at step {step}", flush=True)
-    print(f"{name}: {profile or 'whole GPU'}, {options.workers} workers, CPUs {sorted(os.sched_getaffinity(0))}", flush=True)
+    print(
+        f"{name}: {profile or 'whole GPU'}, {options.workers} workers, CPUs {sorted(os.sched_getaffinity(0))}",
+        flush=True,
+    )
 
     first, begun = step, time.monotonic()
     ready: list[Future[int]] = []

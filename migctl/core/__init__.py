@@ -1,0 +1,1 @@
+"""Pure values and decisions: no clock, file, environment, process or network."""

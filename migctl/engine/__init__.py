@@ -1,0 +1,1 @@
+"""What the commands do: the order of effects over the edges."""
