@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from threading import Event
 from typing import Protocol
 
 from migctl.core.cpuset import CpuSet
@@ -67,9 +68,12 @@ class Runtime(Protocol):
     """`docker` or `process`."""
 
     def facts(self) -> RuntimeFacts: ...
-    def prepare(self, jobs: Sequence[Job], *, simulated: bool, on_progress: ProgressReport | None = None) -> dict[str, str]:
+    def prepare(
+        self, jobs: Sequence[Job], *, simulated: bool, on_progress: ProgressReport | None = None
+    ) -> dict[str, str]:
         """Check everything that can be known before a change: images (pull), GPU access, users, bind sources, names.
-        Returns job name → resolved image id (empty for processes)."""
+        Returns job name → resolved image id (empty for processes).
+        """
         ...
 
     def create(self, launch: Launch) -> str:
@@ -85,9 +89,10 @@ class Runtime(Protocol):
         ...
 
     def foreign(self) -> list[ForeignContainer]: ...
-    def stop(self, handle: str, grace_s: float) -> None:
+    def stop(self, handle: str, grace_s: float, *, hurry: Event | None = None) -> None:
         """SIGTERM to the main process, wait up to `grace_s`, then SIGKILL to all of it; returns when nothing of it is alive.
-        Already ended or gone is fine."""
+        Already ended or gone is fine. `hurry`, set at any time, skips the rest of the grace.
+        """
         ...
 
     def wait(self, handle: str, timeout_s: float | None = None) -> Unit | None:
@@ -98,7 +103,9 @@ class Runtime(Protocol):
         """Write the log to `path` so that it survives `remove` (nothing to do for processes)."""
         ...
 
-    def logs(self, handle: str, *, follow: bool, tail: int | None, timestamps: bool = False, since: float | None = None) -> Iterator[bytes]: ...
+    def logs(
+        self, handle: str, *, follow: bool, tail: int | None, timestamps: bool = False, since: float | None = None
+    ) -> Iterator[bytes]: ...
     def remove(self, handle: str) -> None:
         """Remove the ended unit; gone already is fine. Never touches a unit without migctl's labels and the right token."""
         ...

@@ -1,0 +1,1 @@
+"""Edge: what runs a job, containers of an engine or plain processes, behind one protocol."""

@@ -1,0 +1,220 @@
+"""One attempt's folder of the process runtime: the files in it, and what they say about the job.
+
+- launch.json: what to run, environment included (0600); its presence makes the folder a unit
+- lock: held (flock) from before the shim exists until the job's last process is gone
+- pid.json: written before the job's first instruction
+- log: stdout and stderr, byte for byte
+- exit.json: written after the job's last process
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from migctl.core.cpuset import CpuSet
+from migctl.core.observed import Unit
+from migctl.core.record import JobState
+from migctl.errors import Busy, HostError
+from migctl.runtimes import proc
+
+LAUNCH, LOCK, PID, LOG, EXIT = "launch.json", "lock", "pid.json", "log", "exit.json"
+_READER_PATIENCE_S = 1.0
+"""A reader that looks whether the lock is held holds it itself for microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The folder of one attempt, absolute."""
+
+    folder: str
+
+    def _open(self) -> int:
+        """The folder itself, never what a link at its place points to."""
+        try:
+            fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise HostError(
+                "no-folder", f"the job's folder cannot be used: {error.strerror}", where=self.folder
+            ) from None
+        if os.fstat(fd).st_uid not in (os.geteuid(), 0) and os.geteuid() != 0:
+            os.close(fd)
+            raise HostError("not-ours", "the job's folder belongs to another user", where=self.folder)
+        return fd
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """A record; `None` when it was not written (or not wholly, which a rename excludes)."""
+        try:
+            fd = os.open(f"{self.folder}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise HostError("unreadable", f"{name} cannot be read: {error.strerror}", where=self.folder) from None
+        with os.fdopen(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise HostError("unreadable", f"{name} is no file", where=self.folder)
+            text = file.read()
+        try:
+            record = json.loads(text)
+        except ValueError:
+            raise HostError("unreadable", f"{name} holds no record", where=self.folder) from None
+        return record if isinstance(record, dict) else None
+
+    def write(self, name: str, record: Mapping[str, object]) -> None:
+        """A record, whole or not at all, as the folder's owner's file (0600)."""
+        folder = self._open()
+        fresh = f"{name}.new"
+        try:
+            try:
+                os.unlink(fresh, dir_fd=folder)
+            except FileNotFoundError:
+                pass
+            fd = os.open(
+                fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
+            )
+            with os.fdopen(fd, "wb") as file:
+                file.write(json.dumps(record).encode())
+                file.flush()
+                _give(fd, folder)
+                os.fsync(fd)
+            os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError as error:
+            raise HostError("unwritable", f"{name} cannot be written: {error.strerror}", where=self.folder) from None
+        finally:
+            os.close(folder)
+
+    def lock(self) -> int:
+        """Take the lock for a start; the descriptor holds it, also in whoever inherits it.
+
+        Raises:
+            Busy: the attempt runs already.
+        """
+        folder = self._open()
+        try:
+            fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            _give(fd, folder)
+        except OSError as error:
+            raise HostError("unwritable", f"lock cannot be made: {error.strerror}", where=self.folder) from None
+        finally:
+            os.close(folder)
+        deadline = time.monotonic() + _READER_PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    os.close(fd)
+                    raise Busy("still-running", "this attempt of the job runs already", where=self.folder) from None
+                time.sleep(0.01)
+            else:
+                return fd
+
+    def held(self) -> bool:
+        """Whether a shim (or a start under way) holds the lock."""
+        try:
+            fd = os.open(f"{self.folder}/{LOCK}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def unit(self) -> Unit | None:
+        """What the files and the kernel say now; `None` when there is no launch record."""
+        launch = self.read(LAUNCH)
+        if launch is None:
+            return None
+        held = self.held()
+        ended = None if held else self.read(EXIT)
+        started = self.read(PID)
+        state, reason = _state(held, started, ended)
+        return Unit(
+            handle=self.folder,
+            run=launch["run"],
+            job=launch["job"],
+            token=launch["token"],
+            state=state,
+            pid=started["pid"] if started else None,
+            pid_start=started["start_ticks"] if started else None,
+            exit_code=ended["exit_code"] if ended else None,
+            reason=reason,
+            started_at=started["started_at"] if started else None,
+            finished_at=ended["finished_at"] if ended else None,
+            cpus=CpuSet.parse(launch["cpus"]),
+        )
+
+    def pidfd(self) -> int | None:
+        """A descriptor that becomes readable when the shim ends, or the job's main process where the shim was killed."""
+        started = self.read(PID)
+        if started is None or started["boot_id"] != proc.boot_id():
+            return None
+        fd = proc.open_pidfd(started["shim_pid"], started["shim_start_ticks"])
+        return fd if fd is not None else self.main_pidfd()
+
+    def main_pidfd(self) -> int | None:
+        """The job's main process, if it is alive."""
+        started = self.read(PID)
+        if started is None or started["boot_id"] != proc.boot_id():
+            return None
+        return proc.open_pidfd(started["pid"], started["start_ticks"])
+
+    def forget(self) -> None:
+        """Take away what makes the folder a unit, environment included; log and exit record stay."""
+        for name in (LAUNCH, PID, LOCK):
+            try:
+                os.unlink(f"{self.folder}/{name}")  # noqa: PTH108 -- the folder is a plain string
+            except (FileNotFoundError, NotADirectoryError):
+                pass
+            except OSError as error:
+                raise HostError(
+                    "unwritable", f"{name} cannot be removed: {error.strerror}", where=self.folder
+                ) from None
+
+
+def _give(fd: int, folder: int) -> None:
+    """Under sudo the files are the caller's, like the folder."""
+    owner = os.fstat(folder)
+    if os.geteuid() == 0 and owner.st_uid != 0:
+        os.fchown(fd, owner.st_uid, owner.st_gid)
+
+
+def _state(held: bool, started: dict[str, Any] | None, ended: dict[str, Any] | None) -> tuple[JobState, str | None]:
+    if ended is not None:
+        code = ended["exit_code"]
+        if code == 0:
+            return JobState.SUCCEEDED, None
+        return JobState.FAILED, ended.get("reason") or exit_words(code)
+    if started is None:
+        return JobState.STARTING, None
+    if started["boot_id"] != proc.boot_id():
+        return JobState.LOST, "the machine was restarted"
+    if held or proc.is_alive(started["pid"], started["start_ticks"]):
+        return JobState.RUNNING, None
+    return JobState.LOST, "it ended while its supervisor was dead: nobody saw the exit code"
+
+
+def exit_words(code: int) -> str:
+    """An exit code other than 0 in words; 128 + n is the shell's way to say signal n (signal(7))."""
+    names = {
+        1: "SIGHUP",
+        2: "SIGINT",
+        6: "SIGABRT",
+        7: "SIGBUS",
+        8: "SIGFPE",
+        9: "SIGKILL",
+        11: "SIGSEGV",
+        15: "SIGTERM",
+    }
+    if code - 128 in names:
+        return f"ended by {names[code - 128]} (exit code {code})"
+    return f"exit code {code}"

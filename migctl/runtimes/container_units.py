@@ -1,0 +1,75 @@
+"""From an engine's description of a container to a unit; pure but for the start ticks of its process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from migctl.core.cpuset import CpuSet
+from migctl.core.observed import Unit
+from migctl.core.record import JobState
+from migctl.runtimes import proc
+from migctl.runtimes.attempt import exit_words
+from migctl.runtimes.container_config import LABEL
+
+NEVER_STARTED_CODES = (127, 128)
+"""Exit codes of a container that is still "created": its start failed."""
+
+
+def is_ours(labels: Mapping[str, str] | None) -> bool:
+    """The labels that only migctl's containers have are all there."""
+    return labels is not None and all(labels.get(LABEL + key) for key in ("run", "job", "token"))
+
+
+def unit_of(data: Mapping[str, Any], *, local: bool) -> Unit:
+    """The unit of an inspected container.
+
+    Args:
+        data: answer of `GET /containers/ID/json`.
+        local: the engine's pids are this machine's.
+    """
+    labels = data["Config"]["Labels"]
+    state = data["State"]
+    what, reason = _state(state)
+    pid = state.get("Pid") or None
+    return Unit(
+        handle=data["Id"],
+        run=labels[LABEL + "run"],
+        job=labels[LABEL + "job"],
+        token=labels[LABEL + "token"],
+        state=what,
+        pid=pid,
+        pid_start=proc.start_ticks(pid) if pid is not None and local else None,
+        exit_code=state.get("ExitCode") if what.ended else None,
+        reason=reason,
+        started_at=unix_seconds(state.get("StartedAt")),
+        finished_at=unix_seconds(state.get("FinishedAt")) if what.ended else None,
+        cpus=CpuSet.parse(data["HostConfig"].get("CpusetCpus") or ""),
+    )
+
+
+def _state(state: Mapping[str, Any]) -> tuple[JobState, str | None]:
+    status = state.get("Status")
+    code = int(state.get("ExitCode") or 0)
+    trouble = str(state.get("Error") or "") or None
+    if status in ("created", "configured", "initialized"):
+        if trouble and code:
+            return JobState.FAILED, trouble
+        return JobState.STARTING, None
+    if status in ("running", "paused", "restarting", "stopping"):
+        return JobState.RUNNING, "paused" if status == "paused" else None
+    if status == "dead":
+        return JobState.LOST, trouble or "the engine could not remove its remains"
+    if state.get("OOMKilled") and code:
+        return JobState.FAILED, "out of memory: the kernel killed a process of the container (OOM)"
+    if code == 0:
+        return JobState.SUCCEEDED, None
+    return JobState.FAILED, trouble or exit_words(code)
+
+
+def unix_seconds(text: object) -> float | None:
+    """An engine's time (RFC 3339, nanoseconds) in seconds since 1970; its year 1 means "never"."""
+    if not isinstance(text, str) or not text or text.startswith("0001-"):
+        return None
+    return datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,348 @@
+"""The container runtime: each job a container of a Docker engine (or podman behind the same socket), owned by its labels."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from migctl.core.cpuset import CpuSet
+from migctl.core.observed import ForeignContainer, Unit
+from migctl.core.plan import Job
+from migctl.core.record import JobState
+from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
+from migctl.runtimes import proc
+from migctl.runtimes.api import Launch, ProgressReport, RuntimeFacts
+from migctl.runtimes.container_config import LABEL, container_config
+from migctl.runtimes.container_stop import KILL_DEADLINE_S, stop_container
+from migctl.runtimes.container_units import is_ours, unit_of
+from migctl.runtimes.docker_errors import engine_errors
+from migctl.runtimes.engine_client import Engine
+from migctl.runtimes.engine_link import EngineLink
+from migctl.runtimes.images import Image, image_of, look_up, prepare_images
+from migctl.runtimes.logfile import write_log
+
+_CALLS_AT_ONCE = 16
+_POLL_S = 0.1
+
+
+class Containers:
+    """Jobs as containers; safe to use from several threads at once.
+
+    Args:
+        environ: the caller's environment, which says where the engine is; nothing here reads `os.environ`.
+    """
+
+    kind: str = "docker"
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._link = EngineLink(environ)
+        self._images: dict[str, Image] = {}
+        self._ours: set[str] = set()
+        """Ids whose labels were seen to be migctl's: neither changes in a container's life."""
+
+    @property
+    def _engine(self) -> Engine:
+        return self._link.engine
+
+    def close(self) -> None:
+        """Give the connections back; the next call opens new ones."""
+        self._link.close()
+
+    def facts(self) -> RuntimeFacts:
+        """The engine, its address, the CPUs it may use and its way to a GPU (of a real one)."""
+        return self._link.facts()
+
+    def prepare(
+        self, jobs: Sequence[Job], *, simulated: bool, on_progress: ProgressReport | None = None
+    ) -> dict[str, str]:
+        """Check everything that can be known before a change, and pull what is missing. Returns job → image id.
+
+        Raises:
+            HostError: no way to a GPU, or an image is missing, of another architecture, or cannot be pulled.
+            PlanError: no image, or a bind's source does not exist.
+            Problems: several of these.
+        """
+        problems: list[MigctlError] = []
+        access = self._link.access(simulated=simulated)
+        if not access.usable and not simulated:
+            problems.append(
+                HostError(
+                    "no-gpu-access",
+                    f"this engine cannot give a container a GPU: {access.reason}",
+                    where=self._engine.endpoint.url,
+                    hint="install nvidia-container-toolkit, run nvidia-ctk runtime configure --runtime=docker, restart the engine;"
+                    " or --runtime process",
+                )
+            )
+        if self._link.local:
+            problems += [
+                PlanError(
+                    "no-bind-source",
+                    f"the volume's source {volume.source} does not exist (docker would make it, as root)",
+                    where=job.where or f"job {job.name}",
+                    hint=f"mkdir -p {volume.source}",
+                )
+                for job in jobs
+                for volume in job.volumes
+                if volume.kind == "bind" and not Path(volume.source or "/").exists()
+            ]
+        images, wrong = prepare_images(self._engine, jobs, on_progress)
+        problems += wrong
+        if len(problems) > 1:
+            raise Problems(problems)
+        if problems:
+            raise problems[0]
+        self._images.update({image.id: image for image in images.values()})
+        return {name: image.id for name, image in images.items()}
+
+    def create(self, launch: Launch) -> str:
+        """Create the container; one of the same attempt that never ran or is dead is replaced.
+
+        Raises:
+            Busy: somebody else's container, or a running one, has the name.
+        """
+        where = f"job {launch.job}"
+        config = container_config(
+            launch,
+            self._link.access(simulated=launch.simulated),
+            image_sets_cuda=self._image(launch.image_id, where).sets_cuda,
+            raise_limits=not self._link.rootless,
+        )
+        engine = self._engine
+        try:
+            with engine_errors(engine.endpoint, where):
+                made = engine.client.create_container_from_config(config, launch.name)
+        except Busy as error:
+            if error.id != "name-taken":
+                raise
+            self._clear_name(launch, where)
+            with engine_errors(engine.endpoint, where):
+                made = engine.client.create_container_from_config(config, launch.name)
+        handle = str(made["Id"])
+        self._ours.add(handle)
+        return handle
+
+    def _image(self, image_id: str | None, where: str) -> Image:
+        """Known from `prepare`; another process may have prepared it."""
+        image = self._images.get(image_id or "")
+        if image is None:
+            data = look_up(self._engine, image_id) if image_id else None
+            if data is None:
+                raise HostError("image-missing", f"the engine does not have the image {image_id}", where=where)
+            image = image_of(data)
+            self._images[image.id] = image
+        return image
+
+    def _clear_name(self, launch: Launch, where: str) -> None:
+        with engine_errors(self._engine.endpoint, where):
+            data = self._engine.client.inspect_container(launch.name)
+        labels = data["Config"]["Labels"]
+        ours = is_ours(labels) and labels[LABEL + "token"] == launch.token and labels[LABEL + "run"] == launch.run
+        if not ours or data["State"].get("Running"):
+            whose = "this very attempt, and it runs" if ours else "not this attempt's"
+            raise Busy(
+                "name-taken",
+                f"a container called {launch.name} exists and is {whose}",
+                where=where,
+                hint=f"docker inspect {launch.name}; migctl never removes what it did not make",
+                data={"container": data["Id"]},
+            )
+        with engine_errors(self._engine.endpoint, where):
+            self._engine.client.remove_container(data["Id"], v=True)
+
+    def start(self, handle: str) -> Unit:
+        """Start it and read back on which CPUs it is; a container on others is killed and its unit says failed.
+
+        Raises:
+            HostError, Busy, PlanError: the engine refused.
+        """
+        data = self._own(handle) if handle not in self._ours else None
+        name = str(data["Name"]).lstrip("/") if data else handle[:12]
+        with engine_errors(self._engine.endpoint, name):
+            self._engine.client.start(handle)
+            data = self._engine.client.inspect_container(handle)
+        unit = unit_of(data, local=self._link.local)
+        wrong = self._wrong_cpus(unit, data)
+        if wrong is None:
+            return unit
+        with engine_errors(self._engine.endpoint, name):
+            self._engine.client.kill(handle)
+            self._engine.client.wait(handle, timeout=KILL_DEADLINE_S)
+            data = self._engine.client.inspect_container(handle)
+        return replace(unit_of(data, local=self._link.local), state=JobState.FAILED, reason=wrong)
+
+    def _wrong_cpus(self, unit: Unit, data: Mapping[str, Any]) -> str | None:
+        """A rootless engine drops a cpuset that it was not delegated, with a mere warning."""
+        if unit.state is not JobState.RUNNING:
+            return None
+        wanted = CpuSet.parse(data["Config"]["Labels"].get(LABEL + "cpus", "")) or unit.cpus
+        seen = proc.cpus_allowed(unit.pid) if self._link.local and unit.pid is not None else unit.cpus
+        if not wanted or seen is None or seen == wanted:
+            return None
+        return f"not on its CPUs: wanted {wanted}, the kernel allows {seen or 'all'}"
+
+    def units(self, run: str | None, folders: Sequence[str] = ()) -> list[Unit]:  # noqa: ARG002 -- labels find them
+        """All containers of this user's run, or of all this user's runs, ended ones too."""
+        engine = self._engine
+        labels = [f"{LABEL}owner={engine.endpoint.owner}", LABEL + "token"]
+        if run is not None:
+            labels.append(f"{LABEL}run={run}")
+        with engine_errors(engine.endpoint):
+            listed = engine.client.containers(all=True, filters={"label": labels})
+        found = _each(self._inspect, [c["Id"] for c in listed if is_ours(c["Labels"])])
+        units = [unit_of(data, local=self._link.local) for data in found if data is not None]
+        self._ours.update(unit.handle for unit in units)
+        return units
+
+    def foreign(self) -> list[ForeignContainer]:
+        """Running containers of others, with their cpusets."""
+        engine = self._engine
+        with engine_errors(engine.endpoint):
+            listed = engine.client.containers()
+        found = _each(self._inspect, [c["Id"] for c in listed if not is_ours(c["Labels"])])
+        return [
+            ForeignContainer(str(data["Name"]).lstrip("/"), CpuSet.parse(data["HostConfig"].get("CpusetCpus") or ""))
+            for data in found
+            if data is not None
+        ]
+
+    def _inspect(self, handle: str) -> Mapping[str, Any] | None:
+        """`None` for one that went away meanwhile."""
+        from docker.errors import NotFound
+
+        with engine_errors(self._engine.endpoint, handle[:12]):
+            try:
+                return self._engine.client.inspect_container(handle)
+            except NotFound:
+                return None
+
+    def _own(self, handle: str) -> Mapping[str, Any] | None:
+        """Inspect it and make sure that it is ours; `None` when it is gone.
+
+        Raises:
+            HostError: a container without migctl's labels, or another user's.
+        """
+        data = self._inspect(handle)
+        if data is None:
+            return None
+        labels = data["Config"]["Labels"]
+        if not is_ours(labels) or data["Id"] != handle:
+            raise HostError(
+                "not-ours", f"container {handle} was not made by migctl, so it is not touched", where=handle
+            )
+        self._ours.add(handle)
+        return data
+
+    def _gone(self, handle: str) -> bool:
+        return handle not in self._ours and self._own(handle) is None
+
+    def stop(self, handle: str, grace_s: float, *, hurry: threading.Event | None = None) -> None:
+        """SIGTERM to the main process (the engine's init hands it on), after the grace SIGKILL to the whole container.
+
+        Raises:
+            Busy: a process does not even die of SIGKILL; pid and wait channel are in the message.
+        """
+        if not self._gone(handle):
+            stop_container(self._engine, handle, grace_s, hurry, local=self._link.local)
+
+    def wait(self, handle: str, timeout_s: float | None = None) -> Unit | None:
+        """Block until it ended; the engine tells, nothing is polled but a container that was not started yet."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            data = self._own(handle)
+            if data is None:
+                raise HostError("no-unit", "the container is gone", where=handle[:12], hint="migctl status")
+            unit = unit_of(data, local=self._link.local)
+            if unit.state.ended:
+                return unit
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            if unit.state is JobState.STARTING:
+                time.sleep(_POLL_S if left is None else min(_POLL_S, left))
+            else:
+                self._await_end(handle, left)
+
+    def _await_end(self, handle: str, timeout_s: float | None) -> None:
+        import requests.exceptions
+
+        with engine_errors(self._engine.endpoint, handle[:12]):
+            try:
+                self._engine.client.wait(handle, timeout=timeout_s)
+            except requests.exceptions.ReadTimeout:
+                return
+            except requests.exceptions.ConnectionError as error:
+                # A timeout while the answer's body is awaited comes as this; a dead engine fails the next call.
+                if timeout_s is None or "timed out" not in str(error).lower():
+                    raise
+
+    def save_log(self, handle: str, path: str) -> None:
+        """Write what the engine still has of the log; a container that is gone leaves an earlier saved log as it is."""
+        try:
+            write_log(path, self.logs(handle, follow=False, tail=None))
+        except HostError as error:
+            if error.id != "no-unit":
+                raise
+
+    def logs(
+        self, handle: str, *, follow: bool, tail: int | None, timestamps: bool = False, since: float | None = None
+    ) -> Iterator[bytes]:
+        """Standard output and error in the order in which the engine got them."""
+        with engine_errors(self._engine.endpoint, handle[:12]):
+            stream = self._engine.client.logs(
+                handle,
+                stream=True,
+                follow=follow,
+                tail="all" if tail is None else tail,
+                timestamps=timestamps,
+                since=since,
+            )
+            try:
+                yield from stream
+            finally:
+                stream.close()
+
+    def remove(self, handle: str) -> None:
+        """Remove the ended container with its anonymous volumes.
+
+        Raises:
+            Busy: it still runs.
+            HostError: it is not migctl's.
+        """
+        if self._gone(handle):
+            return
+        deadline = time.monotonic() + KILL_DEADLINE_S
+        while True:
+            try:
+                with engine_errors(self._engine.endpoint, handle[:12]):
+                    self._engine.client.remove_container(handle, v=True)
+            except MigctlError as error:
+                if error.id == "no-unit":
+                    break
+                if error.id != "being-removed" or time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_S)
+            else:
+                break
+        self._ours.discard(handle)
+
+    def exec(self, handle: str, command: Sequence[str], *, tty: bool) -> int:
+        """Run a command in the container, attached to this terminal; returns its exit code."""
+        from migctl.runtimes.attach import exec_attached
+
+        if self._gone(handle):
+            raise HostError("no-unit", "the container is gone", where=handle[:12], hint="migctl status")
+        return exec_attached(self._engine, handle, command, tty=tty)
+
+
+def _each(call: Callable[[str], Mapping[str, Any] | None], handles: Sequence[str]) -> list[Mapping[str, Any] | None]:
+    """Side by side: an inspect takes the engine milliseconds, of which most are waiting."""
+    if len(handles) < 2:
+        return [call(handle) for handle in handles]
+    with ThreadPoolExecutor(min(len(handles), _CALLS_AT_ONCE)) as pool:
+        return list(pool.map(call, handles))

@@ -1,0 +1,93 @@
+"""What this machine shows of an engine that runs on it: whether it is here, its CPUs, its PATH, the NVIDIA toolkit's settings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import struct
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from migctl.core.cpuset import CpuSet
+from migctl.runtimes.access import HOOK_PROGRAM
+
+CGROUP = Path("/sys/fs/cgroup")
+TOOLKIT_CONFIG = Path("/etc/nvidia-container-runtime/config.toml")
+SERVICE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""PATH of a systemd service (systemd.exec(5)), where the engine's own cannot be read."""
+
+
+def is_local(socket_path: str | None, version: Mapping[str, Any]) -> bool:
+    """The engine shares this kernel; one in a virtual machine (Docker Desktop) also has a socket here, but another kernel."""
+    return socket_path is not None and version.get("KernelVersion", "") in ("", os.uname().release)
+
+
+def engine_cpus(info: Mapping[str, Any], root: Path = CGROUP) -> CpuSet | None:
+    """CPUs that the cgroup above all containers allows; `None` when no file says so."""
+    rootless = any("rootless" in str(option) for option in info.get("SecurityOptions") or ())
+    systemd = info.get("CgroupDriver") == "systemd"
+    if str(info.get("CgroupVersion", "1")) == "2":
+        above = "user.slice" if rootless else "system.slice" if systemd else "docker"
+        places = [root / above / "cpuset.cpus.effective", root / "cpuset.cpus.effective"]
+    else:
+        above = "system.slice" if systemd else "docker"
+        places = [
+            root / "cpuset" / above / "cpuset.effective_cpus",
+            root / "cpuset/cpuset.effective_cpus",
+            root / "cpuset/cpuset.cpus",
+        ]
+    for place in places:
+        try:
+            cpus = CpuSet.parse(place.read_text())
+        except (OSError, ValueError):
+            continue
+        if cpus:
+            return cpus
+    return None
+
+
+def finds_hook(socket_path: str) -> bool | None:
+    """Whether the engine finds NVIDIA's hook on its PATH; `None` when its PATH cannot be read and the usual one has none.
+
+    The engine looks once, when it starts (moby, daemon/nvidia_linux.go), and tells nobody.
+    """
+    pid = _listener(socket_path)
+    search = _path_of(pid) if pid is not None else None
+    if search is not None:
+        return shutil.which(HOOK_PROGRAM, path=search) is not None
+    return True if shutil.which(HOOK_PROGRAM, path=SERVICE_PATH) else None
+
+
+def toolkit_accepts_variable(config: Path = TOOLKIT_CONFIG) -> bool:
+    """Whether NVIDIA_VISIBLE_DEVICES works for unprivileged containers: so it is unless an administrator forbade it."""
+    try:
+        settings = tomllib.loads(config.read_text())
+    except (OSError, ValueError):
+        return True
+    return settings.get("accept-nvidia-visible-devices-envvar-when-unprivileged", True) is not False
+
+
+def _listener(path: str) -> int | None:
+    """Process that listens on a socket (SO_PEERCRED of a connection, socket(7))."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.settimeout(2)
+            probe.connect(path)
+            pid, _, _ = struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        except OSError:
+            return None
+    return int(pid) or None
+
+
+def _path_of(pid: int) -> str | None:
+    """PATH of an engine's process; `None` where systemd listens for it (socket activation) or it is another user's."""
+    try:
+        if Path("/proc", str(pid), "comm").read_text().strip() != "dockerd":
+            return None
+        variables = Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    return next((v[5:].decode(errors="surrogateescape") for v in variables if v.startswith(b"PATH=")), os.defpath)

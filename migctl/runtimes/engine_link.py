@@ -1,0 +1,83 @@
+"""The engine as one command sees it: connected when first needed, everything it says of itself asked once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from migctl.runtimes.access import GpuAccess, choose_access, is_podman
+from migctl.runtimes.api import RuntimeFacts
+from migctl.runtimes.docker_errors import engine_errors
+from migctl.runtimes.endpoint import find_endpoint
+from migctl.runtimes.engine_client import Engine, connect
+from migctl.runtimes.engine_host import engine_cpus, finds_hook, is_local, toolkit_accepts_variable
+
+
+class EngineLink:
+    """Safe to use from several threads: the first one asks, the others wait for its answer."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._lock = threading.RLock()
+        self._connected: Engine | None = None
+        self._asked: Mapping[str, Any] | None = None
+        self._access: dict[bool, GpuAccess] = {}
+
+    @property
+    def engine(self) -> Engine:
+        """The connection."""
+        with self._lock:
+            if self._connected is None:
+                self._connected = connect(find_endpoint(self._environ))
+            return self._connected
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """Answer of `GET /info`."""
+        with self._lock:
+            if self._asked is None:
+                with engine_errors(self.engine.endpoint):
+                    self._asked = self.engine.client.info()
+            return self._asked
+
+    @property
+    def local(self) -> bool:
+        """Its pids and paths are this machine's."""
+        return is_local(self.engine.endpoint.socket, self.engine.version)
+
+    @property
+    def rootless(self) -> bool:
+        """It runs without root, so it cannot raise limits."""
+        return any("rootless" in str(option) for option in self.info.get("SecurityOptions") or ())
+
+    def close(self) -> None:
+        """Give the connections back; the next call opens new ones."""
+        with self._lock:
+            if self._connected is not None:
+                self._connected.client.close()
+            self._connected = None
+
+    def access(self, *, simulated: bool) -> GpuAccess:
+        """How a container of this engine gets its device."""
+        with self._lock:
+            if simulated not in self._access:
+                socket = self.engine.endpoint.socket
+                hook = finds_hook(socket) if socket is not None and self.local else None
+                allowed = not self.local or toolkit_accepts_variable()
+                self._access[simulated] = choose_access(
+                    self.info, self.engine.version, simulated, hook=hook, variable_allowed=allowed
+                )
+            return self._access[simulated]
+
+    def facts(self) -> RuntimeFacts:
+        """The engine, its address, the CPUs it may use and its way to a GPU (of a real one)."""
+        version = self.engine.version
+        name = "podman" if is_podman(version) else "docker"
+        return RuntimeFacts(
+            name=f"{name} {str(version.get('Version', 'of an unknown version')).partition('+')[0]}",
+            endpoint=self.engine.endpoint.url,
+            cpus=engine_cpus(self.info) if self.local else None,
+            gpu_access=str(self.access(simulated=False)),
+            local=self.local,
+        )

@@ -1,0 +1,147 @@
+"""Images: there before anything is created, pulled where the plan wants it, fixed to their id, of the engine's architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from migctl.core.plan import Job
+from migctl.errors import HostError, MigctlError, PlanError
+from migctl.runtimes.api import ProgressReport
+from migctl.runtimes.docker_errors import engine_errors, translate
+from migctl.runtimes.engine_client import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image that the engine has."""
+
+    id: str
+    """Never moves, whatever becomes of the tag."""
+    sets_cuda: bool
+    """It sets CUDA_VISIBLE_DEVICES itself."""
+
+
+def prepare_images(
+    engine: Engine, jobs: Sequence[Job], on_progress: ProgressReport | None
+) -> tuple[dict[str, Image], list[MigctlError]]:
+    """Job → image, and what is wrong. Equal images are looked at once, several of them side by side."""
+    wanted: dict[tuple[str, str], str] = {}
+    problems: list[MigctlError] = []
+    for job in jobs:
+        if job.image is None:
+            problems.append(
+                PlanError(
+                    "no-image",
+                    "a container needs an image",
+                    where=job.where or f"job {job.name}",
+                    hint="add image:, or use runtime: process",
+                )
+            )
+        else:
+            wanted.setdefault((job.image, job.pull_policy), f"job {job.name}")
+
+    def one(item: tuple[tuple[str, str], str]) -> Image | MigctlError:
+        (name, policy), where = item
+        try:
+            return _resolve(engine, name, policy, where, on_progress)
+        except MigctlError as error:
+            return error
+
+    with ThreadPoolExecutor(min(8, max(1, len(wanted)))) as pool:
+        answers = dict(zip(wanted, pool.map(one, wanted.items()), strict=True))
+    problems += [answer for answer in answers.values() if isinstance(answer, MigctlError)]
+    images: dict[str, Image] = {}
+    for job in jobs:
+        answer = answers.get((job.image or "", job.pull_policy))
+        if isinstance(answer, Image):
+            images[job.name] = answer
+    return images, problems
+
+
+def look_up(engine: Engine, name: str) -> dict[str, Any] | None:
+    """What the engine knows of an image, `None` when it does not have it."""
+    from docker.errors import ImageNotFound
+
+    with engine_errors(engine.endpoint, name):
+        try:
+            return dict(engine.client.inspect_image(name))
+        except ImageNotFound:
+            return None
+
+
+def image_of(data: dict[str, Any]) -> Image:
+    """The parts that matter here."""
+    variables = (data.get("Config") or {}).get("Env") or ()
+    return Image(data["Id"], any(v.partition("=")[0] == "CUDA_VISIBLE_DEVICES" for v in variables))
+
+
+def _resolve(engine: Engine, name: str, policy: str, where: str, on_progress: ProgressReport | None) -> Image:
+    data = look_up(engine, name) if policy != "always" else None
+    if data is None and policy == "never":
+        raise HostError(
+            "image-missing",
+            f"the engine does not have {name}, and pull_policy is never",
+            where=where,
+            hint=f"docker pull {name}, or build it",
+        )
+    if data is None:
+        _pull(engine, name, where, on_progress)
+        data = look_up(engine, name)
+    if data is None:
+        raise HostError(
+            "image-missing", f"{name} is not there although it was pulled", where=where, hint=f"docker pull {name}"
+        )
+    theirs, ours = data.get("Architecture"), engine.version.get("Arch")
+    if theirs and ours and theirs != ours:
+        raise HostError(
+            "wrong-architecture",
+            f"{name} is built for {theirs}, the engine runs on {ours}",
+            where=where,
+            hint=f"docker pull --platform linux/{ours} {name}",
+        )
+    return image_of(data)
+
+
+def _pull(engine: Engine, name: str, where: str, on_progress: ProgressReport | None) -> None:
+    from docker.errors import APIError
+    from docker.utils import parse_repository_tag
+
+    repository, tag = parse_repository_tag(name)
+    layers: dict[str, tuple[int, int]] = {}
+    try:
+        with engine_errors(engine.endpoint, where):
+            try:
+                for line in engine.client.pull(repository, tag=tag or "latest", stream=True, decode=True):
+                    if "error" in line:
+                        raise translate(None, str(line["error"]), where=where)
+                    detail = line.get("progressDetail") or {}
+                    if line.get("status") == "Downloading" and detail.get("total"):
+                        layers[line["id"]] = (detail["current"], detail["total"])
+                    elif line.get("status") in ("Download complete", "Pull complete") and line.get("id") in layers:
+                        layers[line["id"]] = (layers[line["id"]][1],) * 2
+                    else:
+                        continue
+                    if on_progress is not None:
+                        on_progress(name, sum(d for d, _ in layers.values()), sum(t for _, t in layers.values()))
+            except APIError as error:
+                raise translate(None, str(error.explanation or error), where=where) from error
+    except MigctlError as error:
+        if error.id in ("no-engine", "engine-not-permitted", "disk-full"):
+            raise
+        raise _pull_failed(engine, name, where, error) from error
+
+
+def _pull_failed(engine: Engine, name: str, where: str, error: MigctlError) -> HostError:
+    config = engine.endpoint.config
+    credentials = f"credentials of {config}" if Path(config).is_file() else f"no credentials: there is no {config}"
+    return HostError(
+        "image-pull-failed",
+        f"{name} could not be pulled ({credentials}): {error.data.get('engine', error.message)}",
+        where=where,
+        hint=f"check the name and the network; for a private registry docker login, then docker pull {name}",
+        data={"image": name, "config": config},
+    )

@@ -1,0 +1,134 @@
+"""Which program a command names, and as whom it runs, as the caller's own shell would have it."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from migctl.errors import HostError, PlanError, Where
+
+_OF_THE_SHELL = ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "PYTHONPATH")
+_ANCESTORS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a process runs as, where that is another than ourselves."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+def caller_environment(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment with what sudo took out of it: PATH, virtual and conda environment of the caller's shell.
+
+    The sudo process above us was started with the shell's environment, and root may read it. Without sudo, or when it cannot be
+    read, the same mapping comes back.
+    """
+    if os.geteuid() != 0 or "SUDO_UID" not in environ:
+        return environ
+    shell = _environment_of_sudo(os.getppid())
+    if shell is None:
+        return environ
+    taken = {k: v for k, v in shell.items() if k in _OF_THE_SHELL or k.startswith("CONDA_")}
+    return {**environ, **taken}
+
+
+def _environment_of_sudo(pid: int) -> dict[str, str] | None:
+    for _ in range(_ANCESTORS):
+        try:
+            folder = Path("/proc", str(pid))
+            if (folder / "comm").read_text().strip() == "sudo":
+                pairs = (folder / "environ").read_bytes().decode(errors="surrogateescape").split("\0")
+                return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+            stat = (folder / "stat").read_text(errors="replace")
+        except OSError:
+            return None
+        pid = int(stat[stat.rindex(")") + 2 :].split()[1])
+        if pid <= 1:
+            return None
+    return None
+
+
+def find_program(name: str, search: str, folder: str | None, *, where: Where | str) -> str:
+    """Absolute path of a program, links kept: a virtual environment's python is a link, and its path is what makes it one.
+
+    Args:
+        name: the command's first word.
+        search: the PATH to look in.
+        folder: where a relative path with a slash starts.
+        where: for the error.
+
+    Raises:
+        PlanError: there is no such executable.
+    """
+    base = folder or "/"
+    if "/" in name:
+        path = os.path.normpath(os.path.join(base, name))  # noqa: PTH118 -- Path would drop "./"
+        if folder is None and not name.startswith("/"):
+            return name  # known only when the plan's folder is
+        found = path if os.access(path, os.X_OK) and not Path(path).is_dir() else None
+    else:
+        found = shutil.which(name, path=os.pathsep.join(os.path.join(base, p or ".") for p in search.split(os.pathsep)))  # noqa: PTH118
+    if found is None:
+        raise PlanError(
+            "no-program",
+            f"{name} is no program " + (f"at {path}" if "/" in name else f"on the PATH {search}"),
+            where=where,
+            hint="activate its environment before migctl, or give the whole path",
+            data={"program": name},
+        )
+    return found
+
+
+def resolve_user(user: str | None, *, where: Where | str) -> Identity | None:
+    """`uid`, `uid:gid`, `name` or `name:group` as numbers; `None` where that is what we are already.
+
+    Raises:
+        PlanError: no such user or group.
+        HostError: only root can start a process as somebody else.
+    """
+    if user is None:
+        return None
+    name, _, group = user.partition(":")
+    try:
+        entry = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
+    except KeyError:
+        entry = None
+    if entry is None and not name.isdigit():
+        raise PlanError("no-user", f"there is no user {name!r} on this machine", where=where, data={"user": user})
+    uid = int(name) if name.isdigit() else entry.pw_uid if entry else 0
+    try:
+        gid = int(group) if group.isdigit() else grp.getgrnam(group).gr_gid if group else entry.pw_gid if entry else uid
+    except KeyError:
+        raise PlanError(
+            "no-group", f"there is no group {group!r} on this machine", where=where, data={"user": user}
+        ) from None
+    if os.geteuid() != 0:
+        if uid != os.geteuid():
+            raise HostError(
+                "not-permitted",
+                f"only root can run a process as {user}",
+                where=where,
+                hint="leave user: out, or use sudo",
+            )
+        return None
+    if (uid, gid) == (os.getuid(), os.getgid()):
+        return None
+    groups = os.getgrouplist(entry.pw_name, gid) if entry else [gid]
+    return Identity(uid, gid, tuple(groups))
+
+
+def home_of(uid: int) -> dict[str, str]:
+    """The variables that say whose process it is; nothing for a uid without an entry."""
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        return {}
+    return {"HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name, "SHELL": entry.pw_shell or "/bin/sh"}
