@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Generic, NewType, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -29,7 +30,7 @@ class TooNew(ValueError):  # noqa: N818 -- says what the text is
 
 def encode_record(record: Record) -> str:
     """The record as one line of ASCII JSON."""
-    return _text("record", _RECORD.encode(record))
+    return _text("record", _record().encode(record))
 
 
 def decode_record(text: str | bytes) -> Record:
@@ -39,7 +40,7 @@ def decode_record(text: str | bytes) -> Record:
         TooNew: written by a newer migctl.
         ValueError: anything else that is not a record; the message says where it is wrong.
     """
-    return _RECORD.decode(_opened(_parsed(text), "record"))
+    return _record().decode(_opened(_parsed(text), "record"))
 
 
 def decode_records(texts: Iterable[str]) -> list[Record]:
@@ -48,17 +49,18 @@ def decode_records(texts: Iterable[str]) -> list[Record]:
     assert isinstance(values, list), (
         "a text that closes the bracket does not parse with another one around it"
     )
-    return [_RECORD.decode(_opened(value, "record")) for value in values]
+    decode = _record().decode
+    return [decode(_opened(value, "record")) for value in values]
 
 
 def encode_run(run: Run) -> str:
     """The run as one line of ASCII JSON."""
-    return _text("run", _RUN.encode(run))
+    return _text("run", _run().encode(run))
 
 
 def decode_run(text: str | bytes) -> Run:
     """Read what `encode_run` wrote. Raises as `decode_record`."""
-    return _RUN.decode(_opened(_parsed(text), "run"))
+    return _run().decode(_opened(_parsed(text), "run"))
 
 
 def _text(key: str, value: object) -> str:
@@ -102,7 +104,8 @@ class _Form(Generic[T]):
     encoders: Mapping[str, Turn]
     decoders: Mapping[str, Turn]
     defaults: Mapping[str, object]
-    """Fields without an entry must be there."""
+    required: frozenset[str]
+    """Fields without a default."""
 
     def encode(self, value: object) -> dict[str, object]:
         return {
@@ -123,9 +126,8 @@ class _Form(Generic[T]):
                 found[name] = decode(item)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
-        missing = [name for name in self.decoders if name not in found and name not in self.defaults]
-        if missing:
-            raise ValueError(f"without {', '.join(missing)}")
+        if not self.required <= found.keys():
+            raise ValueError(f"without {', '.join(sorted(self.required - found.keys()))}")
         return self.of(**found)
 
 
@@ -140,11 +142,17 @@ def _form(of: type[T]) -> _Form[T]:
         encoders[field.name], decoders[field.name] = _leaf(hints[field.name])
         if field.default is not MISSING:
             defaults[field.name] = field.default
-    return _Form(of=cast("type[T]", of), encoders=encoders, decoders=decoders, defaults=defaults)
+    return _Form(
+        of=cast("type[T]", of),
+        encoders=encoders,
+        decoders=decoders,
+        defaults=defaults,
+        required=frozenset(decoders) - defaults.keys(),
+    )
 
 
 def _leaf(hint: object) -> tuple[Turn, Turn]:
-    """Encoder and decoder of one field type; a type that is not provided for fails at import, not at a user's `up`."""
+    """Encoder and decoder of one field type; a type that is not provided for fails in the first test."""
     if isinstance(hint, NewType):
         return _leaf(hint.__supertype__)
     if get_origin(hint) is UnionType:
@@ -232,5 +240,13 @@ def _cpuset(value: object) -> object:
 
 _SIMPLE: Mapping[object, Turn] = {str: _str, bool: _bool, int: _int, float: _float, CpuSet: _cpuset}
 
-_RECORD = _form(Record)
-_RUN = _form(Run)
+
+@cache
+def _record() -> _Form[Record]:
+    """Made at the first use: deriving it takes longer than reading a few records."""
+    return _form(Record)
+
+
+@cache
+def _run() -> _Form[Run]:
+    return _form(Run)

@@ -52,6 +52,7 @@ class Folders:
         except OSError as error:
             raise file_failure(error, root) from error
         self._close = weakref.finalize(self, os.close, self._fd)
+        """A ledger that nobody closes lets go of the folder when it is forgotten."""
         there = os.fstat(self._fd)
         self.uid, self.gid = there.st_uid, there.st_gid
         self.fresh: set[tuple[str, ...]] = set()
@@ -104,7 +105,7 @@ class Folders:
             os.close(descriptor)
 
     def _below(self, parent: int, names: tuple[str, ...], *, make: bool) -> int:
-        name, path = names[-1], self.path(*names)
+        name = names[-1]
         try:
             try:
                 descriptor = os.open(name, _FOLDER, dir_fd=parent)
@@ -121,11 +122,11 @@ class Folders:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise file_failure(error, path) from error
+            raise file_failure(error, self.path(*names)) from error
         owner = os.fstat(descriptor).st_uid
         if owner not in self.trusted:
             os.close(descriptor)
-            raise _foreign(path, owner)
+            raise _foreign(self.path(*names), owner)
         return descriptor
 
     @property
@@ -171,8 +172,13 @@ class Folders:
             os.close(descriptor)
 
     def names(self, parent: int) -> list[str]:
-        """Names in the folder, sorted; only those that can be a run's or a job's."""
-        return sorted(name for name in os.listdir(parent) if _NAME.fullmatch(name))
+        """Folders in the folder, sorted; only names that can be a run's or a job's. A link is listed, and refused when opened."""
+        with os.scandir(parent) as entries:
+            return sorted(
+                e.name
+                for e in entries
+                if _NAME.fullmatch(e.name) and (e.is_dir(follow_symlinks=False) or e.is_symlink())
+            )
 
 
 def write_all(descriptor: int, data: bytes) -> None:

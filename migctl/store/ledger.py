@@ -188,8 +188,6 @@ class Ledger:
                 self.folder(record.run, record.job, record.attempt)
             having = {run: set(files.job_names(run)) for run in {r.run for r in records}}
             owned = [r for r in records if _needs_file(r) or r.job in having[r.run]]
-            for record in owned:
-                files.make_attempt(record)
             drafts = [files.draft(record) for record in owned]
             now = self._now()
             with files.staged(drafts, durable=durable):

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from migctl.core.record import Record
 from migctl.core.run import Run
-from migctl.errors import HostError, Notice
+from migctl.errors import Notice
 from migctl.store.codec import TooNew, decode_record, decode_run, encode_record, encode_run
 from migctl.store.failure import file_failure, too_new
 from migctl.store.folders import Folders, checked_name, write_all
@@ -36,6 +36,8 @@ class Draft:
     data: bytes
     keep_as: tuple[str, ...] = ()
     """Folder in which the file it replaces is kept as history."""
+    token: str = ""
+    """The attempt's, for an owner file."""
 
 
 class OwnerFiles:
@@ -43,6 +45,8 @@ class OwnerFiles:
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
+        self._tokens: dict[tuple[str, ...], str] = {}
+        """By folder, the attempt whose file and folder this object has written: neither needs another look."""
         self.notices: dict[Path, Notice] = {}
 
     def run_names(self) -> list[str]:
@@ -90,14 +94,16 @@ class OwnerFiles:
         return Draft((RUNS, checked_name(run.name, "run")), RUN_FILE, encode_run(run).encode() + b"\n")
 
     def draft(self, record: Record) -> Draft:
-        """The file for this record; an earlier attempt's is kept."""
+        """The file for this record; an earlier attempt's is kept. Makes the attempt's folder."""
         folder = _job(record.run, record.job)
-        try:
+        keep: tuple[str, ...] = ()
+        if self._tokens.get(folder) != record.token:
+            with self._folders.opened(*folder, str(record.attempt), make=True):
+                pass  # the attempt's own folder, for logs and what the runtime writes
             old = self.record(record.run, record.job)
-        except HostError:
-            old = None  # a newer or forbidden one is not kept, the write itself will say what is wrong
-        keep = (*folder, str(old.attempt)) if old is not None and old.token != record.token else ()
-        return Draft(folder, OWNER, encode_record(record).encode() + b"\n", keep)
+            if old is not None and old.token != record.token:
+                keep = (*folder, str(old.attempt))
+        return Draft(folder, OWNER, encode_record(record).encode() + b"\n", keep, record.token)
 
     @contextmanager
     def staged(self, drafts: Sequence[Draft], *, durable: bool) -> Iterator[None]:
@@ -125,14 +131,10 @@ class OwnerFiles:
             self._flush({draft.folder for draft in drafts} | self._folders.fresh)
             self._folders.fresh.clear()
 
-    def make_attempt(self, record: Record) -> None:
-        """The attempt's own folder, for logs and what the runtime writes."""
-        with self._folders.opened(*_job(record.run, record.job), str(record.attempt), make=True):
-            pass
-
     def retire(self, run: str, job: str, attempt: int) -> None:
         """The job is over: its owner file becomes history. Gone already is fine."""
         path = self._folders.path(*_job(run, job), OWNER)
+        self._tokens.pop(_job(run, job), None)
         try:
             with self._folders.opened(*_job(run, job)) as folder:
                 for name in os.listdir(folder):  # noqa: PTH208 -- a descriptor
@@ -148,6 +150,7 @@ class OwnerFiles:
     def forget(self, run: str) -> None:
         """Remove the run's folder with all logs; it disappears at once or not at all."""
         path = self._folders.path(RUNS, checked_name(run, "run"))
+        self._tokens.clear()
         try:
             with self._folders.opened(RUNS) as folder:
                 os.rename(run, f"@gone-{os.urandom(4).hex()}", src_dir_fd=folder, dst_dir_fd=folder)
@@ -240,6 +243,8 @@ class OwnerFiles:
                 if draft.keep_as:
                     self._keep(folder, draft)
                 os.rename(draft.name + mark, draft.name, src_dir_fd=folder, dst_dir_fd=folder)
+            if draft.token:
+                self._tokens[draft.folder] = draft.token
         except OSError as error:
             raise file_failure(
                 error, self._folders.path(*draft.folder, draft.name), len(draft.data)
