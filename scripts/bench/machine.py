@@ -33,6 +33,13 @@ def place() -> Iterator[dict[str, str]]:
         dockerd, engine = ROOT / "scripts/dockerd", f"{folder}/docker"
         own = "DOCKER_HOST" not in os.environ
         if own:
+            subprocess.run([dockerd, "start", engine], check=True, stdout=subprocess.DEVNULL)
+            environ["DOCKER_HOST"] = f"unix://{engine}/docker.sock"
+        else:
+            import_image(environ)
+        try:
+            yield environ
+        finally:
             leave = [*MIGCTL, "down", "--all", "--timeout", "0"]
             subprocess.run(leave, cwd=ROOT, env=environ, check=False, stdout=subprocess.DEVNULL)
             if own:
@@ -41,10 +48,8 @@ def place() -> Iterator[dict[str, str]]:
 
 def import_image(environ: Mapping[str, str]) -> None:
     """Give the engine the image where it lacks it."""
-    if (
-        subprocess.run(["docker", "image", "inspect", IMAGE], env=environ, capture_output=True, check=False).returncode
-        == 0
-    ):
+    there = subprocess.run(["docker", "image", "inspect", IMAGE], env=environ, capture_output=True, check=False)
+    if there.returncode == 0:
         return
     busybox = shutil.which("busybox")
     if busybox is None:
