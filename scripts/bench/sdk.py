@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +10,7 @@ import docker
 
 
 def main(image: str, names: list[str]) -> None:
-    api = docker.APIClient(version="auto")
+    api = docker.APIClient(base_url=os.environ.get("DOCKER_HOST"), version="auto")
     host = api.create_host_config(init=True, cpuset_cpus="0")
 
     def start(name: str) -> None:
