@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +13,14 @@ from pathlib import Path
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import MemorySlices, Placement
-from migctl.errors import Busy, HostError
+from migctl.errors import Busy, HostError, PlanError
 from migctl.host.caller import Caller
 from migctl.host.paths import make_shared
 
 _MOST_BYTES = 1 << 20
+_RUN = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_FILE = re.compile(r"(?P<uid>0|[1-9][0-9]{0,9})-(?P<run>[A-Za-z0-9_.-]{1,128})(?:~[0-9a-f]{8})?\.json")
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,23 +37,104 @@ class Claim:
 
 
 def read_claims(run_dir: Path, boot_id: str) -> tuple[Claim, ...]:
-    """All claims of this boot. A file that is not its user's own, or not understood, is none: it could be forged."""
-    try:
-        names = sorted(os.listdir(run_dir))  # noqa: PTH208 -- names, not paths, are what is checked
-    except OSError:
-        return ()
-    claims = (_read(run_dir / name) for name in names if name.endswith(".claim"))
-    return tuple(claim for claim in claims if claim is not None and claim.boot_id == boot_id)
+    """All claims of this boot, by file name; reads only.
+
+    A claim is believed only in a file that belongs to the user it speaks of: anybody may write into the folder.
+    """
+    found: dict[tuple[int, str], Claim] = {}
+    for name in _names(run_dir):
+        claim = _read(run_dir / name)
+        if claim is not None and claim.boot_id == boot_id:
+            found[(claim.uid, claim.run)] = claim
+    return tuple(found.values())
 
 
 def write_claim(run_dir: Path, claim: Claim) -> None:
     """Tell the others; replaces this run's earlier claim in one step.
 
     Raises:
-        Busy: the disk is full.
+        Busy: `disk-full`.
         HostError: the file cannot be written.
+        PlanError: the run's name cannot be part of a file's name.
     """
+    if not _RUN.fullmatch(claim.run):
+        raise PlanError(
+            "bad-name",
+            f"{claim.run[:80]!r} cannot be the name of a run",
+            hint="rename it: letters, digits, _ . -",
+        )
     make_shared(run_dir)
+    earlier = _files(run_dir, claim.uid, claim.run)
+    path = earlier[0] if earlier else _free(run_dir, claim.uid, claim.run)
+    fresh = run_dir / f".{claim.uid}.{os.urandom(8).hex()}"
+    try:
+        descriptor = os.open(
+            fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_text(claim))
+            os.fchmod(descriptor, 0o644)
+            if os.geteuid() == 0 and claim.uid != 0:
+                os.fchown(descriptor, claim.uid, -1)
+        fresh.replace(path)
+        for other in earlier[1:]:
+            other.unlink(missing_ok=True)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise _unwritable(path, error) from error
+
+
+def drop_claim(run_dir: Path, caller: Caller, run: str) -> None:
+    """Hold nothing any more; nothing held already is fine.
+
+    Raises:
+        HostError: the caller's own claim cannot be removed, so others would go on respecting it.
+    """
+    for path in _files(run_dir, caller.uid, run):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+
+
+def _names(run_dir: Path) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(run_dir) if _FILE.fullmatch(name))  # noqa: PTH208 -- names are checked
+    except OSError:
+        return []
+
+
+def _files(run_dir: Path, uid: int, run: str) -> list[Path]:
+    """The user's own files for this run; others may have put some of that name there."""
+    found = []
+    for name in _names(run_dir):
+        fields = _FILE.fullmatch(name)
+        if (
+            fields is not None
+            and int(fields["uid"]) == uid
+            and fields["run"] == run
+            and _owner(run_dir / name) == uid
+        ):
+            found.append(run_dir / name)
+    return found
+
+
+def _free(run_dir: Path, uid: int, run: str) -> Path:
+    """The plain name, or a random one where a stranger sits on it: a sticky folder lets nobody replace his file."""
+    path = run_dir / f"{uid}-{run}.json"
+    if _owner(path) is None:
+        return path
+    return run_dir / f"{uid}-{run}~{os.urandom(4).hex()}.json"
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return path.lstat().st_uid
+    except OSError:
+        return None
+
+
+def _text(claim: Claim) -> bytes:
     value = {
         "uid": claim.uid,
         "user": claim.user,
@@ -57,60 +143,84 @@ def write_claim(run_dir: Path, claim: Claim) -> None:
         "gpus": {uuid: [[p.start, p.size] for p in places] for uuid, places in claim.gpus.items()},
         "boot_id": claim.boot_id,
     }
-    path = _path(run_dir, claim.uid, claim.run)
-    fresh = path.with_suffix(f".{os.getpid()}.new")
-    try:
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump(value, file)
-            os.fchmod(file.fileno(), 0o644)
-            if os.geteuid() == 0 and claim.uid != 0:
-                os.fchown(file.fileno(), claim.uid, -1)
-        fresh.replace(path)
-    except OSError as error:
-        fresh.unlink(missing_ok=True)
-        kind = Busy if error.errno in {28, 122} else HostError  # ENOSPC, EDQUOT
-        raise kind(
-            "claim-unwritable", f"{path} cannot be written: {error.strerror}", where=str(path), hint="MIGCTL_RUN_DIR"
-        ) from error
-
-
-def drop_claim(run_dir: Path, caller: Caller, run: str) -> None:
-    """Hold nothing any more."""
-    try:
-        _path(run_dir, caller.uid, run).unlink(missing_ok=True)
-    except OSError:
-        # Not ours to remove: then it was not ours to believe either (see read_claims).
-        pass
-
-
-def _path(run_dir: Path, uid: int, run: str) -> Path:
-    return run_dir / f"{uid}-{run}.claim"
+    return json.dumps(value).encode()
 
 
 def _read(path: Path) -> Claim | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
-    with os.fdopen(fd, "rb") as file:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES or found.st_nlink != 1:
             return None
         try:
-            value = json.loads(file.read(_MOST_BYTES))
-            claim = Claim(
-                uid=int(value["uid"]),
-                user=str(value["user"])[:64],
-                run=str(value["run"])[:64],
-                cpus=CpuSet.parse(value["cpus"]),
-                gpus={
-                    str(uuid): tuple(Placement(int(start), MemorySlices(int(size))) for start, size in places)
-                    for uuid, places in value["gpus"].items()
-                },
-                boot_id=str(value["boot_id"]),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            claim = _claim(json.loads(file.read(_MOST_BYTES)))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
             return None
-    named = path.name == f"{claim.uid}-{claim.run}.claim"
-    return claim if named and found.st_uid == claim.uid else None
+    fields = _FILE.fullmatch(path.name)
+    if (
+        fields is None
+        or fields["uid"] != str(claim.uid)
+        or fields["run"] != claim.run
+        or found.st_uid != claim.uid
+    ):
+        return None
+    return claim
+
+
+def _claim(value: Mapping[str, object]) -> Claim:
+    gpus = value["gpus"]
+    if type(gpus) is not dict:
+        raise TypeError("gpus")
+    uid = _whole(value["uid"])
+    return Claim(
+        uid=uid,
+        user=_user(uid),
+        run=_str(value["run"]),
+        cpus=CpuSet.parse(_str(value["cpus"])),
+        gpus={
+            _str(uuid): tuple(Placement(_whole(s), MemorySlices(_whole(n))) for s, n in places)
+            for uuid, places in gpus.items()
+        },
+        boot_id=_str(value["boot_id"]),
+    )
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**32:
+        raise TypeError("not a whole number")
+    return value
+
+
+def _str(value: object) -> str:
+    if type(value) is not str or len(value) > 4096 or not value.isprintable():
+        raise TypeError("not a text")
+    return value
+
+
+def _user(uid: int) -> str:
+    """The name is looked up, not read: a claim could call its writer anything."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _unwritable(path: Path, error: OSError) -> Busy | HostError:
+    if error.errno in _FULL:
+        return Busy(
+            "disk-full",
+            f"{path} cannot be written: {error.strerror}; 4 KiB are needed there",
+            where=str(path),
+            hint=f"make room, then run the same command again: df -h {path.parent}",
+        )
+    return HostError(
+        "claim-unwritable",
+        f"{path} cannot be written: {error.strerror}",
+        where=str(path),
+        hint=f"ls -ld {path.parent} {path}; MIGCTL_RUN_DIR names another folder, the same for all users",
+    )

@@ -11,6 +11,10 @@ from pathlib import Path
 from migctl.errors import HostError
 from migctl.host.caller import Caller
 
+SYSTEM_RUN = Path("/run/migctl")
+COMMON_RUN = Path("/tmp/migctl-run")
+_STICKY_FOR_ALL = 0o1777
+
 
 @dataclass(frozen=True, slots=True)
 class Paths:
@@ -27,31 +31,23 @@ class Paths:
 def paths(environ: Mapping[str, str], caller: Caller) -> Paths:
     """MIGCTL_STATE_DIR, MIGCTL_RUN_DIR and MIGCTL_SIM_STATE, or their defaults."""
     state = _absolute(environ.get("MIGCTL_STATE_DIR")) or _default_state(environ, caller)
-    run = _absolute(environ.get("MIGCTL_RUN_DIR")) or _default_run()
+    run = _absolute(environ.get("MIGCTL_RUN_DIR")) or default_run()
     return Paths(state, run, _absolute(environ.get("MIGCTL_SIM_STATE")) or state / "simulator.json")
 
 
-def _absolute(text: str | None) -> Path | None:
-    return Path(text).absolute() if text else None
+def default_run(system: Path = SYSTEM_RUN, common: Path = COMMON_RUN) -> Path:
+    """The one folder that all users of this machine share, whoever came first.
 
-
-def _default_state(environ: Mapping[str, str], caller: Caller) -> Path:
-    if caller.uid == 0:
-        return Path("/var/lib/migctl")
-    base = _absolute(environ.get("XDG_STATE_HOME")) if not caller.sudo else None
-    return (base or caller.home / ".local" / "state") / "migctl"
-
-
-def _default_run() -> Path:
-    """/run/migctl; where only root could make it and has not, everybody's sticky /tmp: one place for all users in either case."""
-    system = Path("/run/migctl")
-    if system.is_dir() or os.access("/run", os.W_OK):
+    Where only root could make /run/migctl and has not, everybody uses /tmp; and once somebody does, root does so too, else the two
+    would not see each other's locks.
+    """
+    if system.is_dir() or (not common.is_dir() and os.access(system.parent, os.W_OK | os.X_OK)):
         return system
-    return Path("/tmp/migctl-run")
+    return common
 
 
 def make_private(folder: Path, caller: Caller) -> None:
-    """Make a folder that is the caller's alone (0700), with its parents.
+    """Make a folder that is the caller's alone (0700), with its parents, which under sudo are the caller's too.
 
     Raises:
         HostError: a link or somebody else's folder is in its place, or it cannot be made.
@@ -75,11 +71,14 @@ def make_private(folder: Path, caller: Caller) -> None:
             "state-dir-unusable",
             f"{folder} is no folder (a link is not followed)",
             where=str(folder),
-            hint="--state-dir DIR",
+            hint="--state-dir DIR, or MIGCTL_STATE_DIR",
         )
     if found.st_uid not in {caller.uid, os.geteuid()}:
         raise HostError(
-            "state-dir-not-yours", f"{folder} belongs to uid {found.st_uid}", where=str(folder), hint="--state-dir DIR"
+            "state-dir-not-yours",
+            f"{folder} belongs to uid {found.st_uid}, not to {caller.name} (uid {caller.uid})",
+            where=str(folder),
+            hint="--state-dir DIR, or MIGCTL_STATE_DIR",
         )
 
 
@@ -87,23 +86,41 @@ def make_shared(folder: Path) -> None:
     """Make the machine-wide folder: sticky and writable for all, like /tmp.
 
     Raises:
-        HostError: a link is in its place, it cannot be made, or it lacks the sticky bit.
+        HostError: a link is in its place, it cannot be made, or others could replace files in it.
     """
     try:
-        folder.mkdir(mode=0o1777, parents=True)
-        folder.chmod(0o1777)  # mkdir's mode is cut by the umask
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+        folder.chmod(_STICKY_FOR_ALL)  # mkdir's mode is cut by the umask
     except FileExistsError:
         pass
     except OSError as error:
         raise _no_shared(folder, f"cannot be made: {error.strerror}") from error
     try:
-        found = folder.lstat()
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        raise _no_shared(folder, f"cannot be read: {error.strerror}") from error
-    if not stat.S_ISDIR(found.st_mode):
-        raise _no_shared(folder, "is no folder (a link is not followed)")
-    if found.st_uid not in {0, os.geteuid()} and not found.st_mode & stat.S_ISVTX:
-        raise _no_shared(folder, f"belongs to uid {found.st_uid} and is not sticky: others could replace files in it")
+        link = stat.S_ISLNK(folder.lstat().st_mode) if folder.is_symlink() else False
+        why = "is a link, which is not followed" if link else f"cannot be used: {error.strerror}"
+        raise _no_shared(folder, why) from error
+    try:
+        _check_shared(folder, descriptor)
+    except OSError as error:
+        raise _no_shared(folder, f"cannot be used: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+
+
+def _check_shared(folder: Path, descriptor: int) -> None:
+    found = os.fstat(descriptor)
+    for_all = bool(found.st_mode & stat.S_IWOTH)
+    sticky = bool(found.st_mode & stat.S_ISVTX)
+    if os.geteuid() == 0 and found.st_uid != 0 and sticky and for_all:
+        # The owner of a sticky folder may remove anybody's file in it; root takes that power from whoever came first.
+        os.fchown(descriptor, 0, 0)
+        os.fchmod(descriptor, _STICKY_FOR_ALL)
+        return
+    if (for_all or found.st_uid not in {0, os.geteuid()}) and not sticky:
+        raise _no_shared(folder, f"(uid {found.st_uid}) is not sticky: others could replace files in it")
 
 
 def _no_shared(folder: Path, why: str) -> HostError:
@@ -113,3 +130,16 @@ def _no_shared(folder: Path, why: str) -> HostError:
         where=str(folder),
         hint="sudo install -d -m 1777 /run/migctl, or MIGCTL_RUN_DIR",
     )
+
+
+def _absolute(text: str | None) -> Path | None:
+    return Path(text).absolute() if text else None
+
+
+def _default_state(environ: Mapping[str, str], caller: Caller) -> Path:
+    if caller.uid == 0:
+        return Path("/var/lib/migctl")
+    told = environ.get("XDG_STATE_HOME", "")
+    # A relative one is to be ignored (XDG Base Directory Specification). Where sudo was told to keep it, it is the caller's.
+    base = Path(told) if told.startswith("/") else caller.home / ".local" / "state"
+    return base / "migctl"
