@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from migctl.core.allocation import Allocation, Assignment, CpuGrant, Idle
-from migctl.core.cpus import CpuDemand, assign
+from migctl.core.cpus import CpuDemand, assign, no_free_core
 from migctl.core.layout import lay_out
 from migctl.core.machine import Machine
+from migctl.core.memory import memory_notices
 from migctl.core.mig import Gpu
 from migctl.core.plan import Job, Plan, Strategy
 from migctl.core.pool import Pool, fair_part, make_pool
@@ -16,7 +17,7 @@ from migctl.core.selection import select_gpus
 from migctl.core.share import GpuShare
 from migctl.core.sharing import share_out
 from migctl.core.workers import batch_size
-from migctl.errors import DoesNotFit, MigctlError, Notice
+from migctl.errors import MigctlError
 
 
 def allocate(plan: Plan, machine: Machine) -> Allocation:
@@ -33,7 +34,7 @@ def allocate(plan: Plan, machine: Machine) -> Allocation:
     shares, left = (lay_out if strategy is Strategy.MIG else share_out)(plan, machine, gpus)
 
     running = [job for job in plan.jobs if job.name in shares]
-    pool, notices = _pool(plan, machine, [share.gpu for share in shares.values()] or gpus)
+    pool = _pool(plan, machine, [share.gpu for share in shares.values()] or gpus)
     cpus = assign(
         [_cpu_demand(job, shares[job.name], machine) for job in running],
         pool,
@@ -46,14 +47,15 @@ def allocate(plan: Plan, machine: Machine) -> Allocation:
         keep={name: record.cpus for name, record in machine.held.items() if name in shares},
     )
     waiting = tuple(j.name for j in plan.jobs if j.name in left.waiting or j.name in cpus.waiting)
-    blocked: MigctlError | None = left.blocked or (_no_free_core(cpus.waiting, pool) if cpus.waiting else None)
+    blocked: MigctlError | None = left.blocked or (no_free_core(cpus.waiting, pool) if cpus.waiting else None)
+    assignments = tuple(
+        _assignment(job, shares[job.name], cpus.grants[job.name]) for job in running if job.name in cpus.grants
+    )
     return Allocation(
         strategy=strategy,
-        assignments=tuple(
-            _assignment(job, shares[job.name], cpus.grants[job.name]) for job in running if job.name in cpus.grants
-        ),
+        assignments=assignments,
         waiting=waiting,
-        conflict=left.conflict or cpus.waiting,
+        conflict=left.conflict or tuple(name for name in cpus.waiting if name not in cpus.over_limit),
         blocked=blocked,
         idle=Idle(
             compute_slices=left.compute_slices,
@@ -61,11 +63,18 @@ def allocate(plan: Plan, machine: Machine) -> Allocation:
             cores=sum(core.cpus <= cpus.left_cores for core in pool.cores),
             could_add=left.could_add,
         ),
-        notices=(*plan.notices, *left.notices, *notices, *cpus.notices),
+        pool=pool,
+        notices=(
+            *plan.notices,
+            *left.notices,
+            *pool.notices,
+            *cpus.notices,
+            *memory_notices(assignments, machine.memory_total_mib),
+        ),
     )
 
 
-def _pool(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[Pool, tuple[Notice, ...]]:
+def _pool(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> Pool:
     """The cores this plan may use: what nobody else holds, and of that its fair part near its GPUs."""
     pool = make_pool(
         machine.topology,
@@ -78,7 +87,7 @@ def _pool(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[Pool, tupl
     )
     used = {gpu.uuid: gpu for gpu in gpus}
     nodes = {machine.topology.pci_nodes.get(gpu.pci_bus_id) for gpu in used.values()}
-    part = fair_part(
+    return fair_part(
         pool,
         machine.topology,
         gpus_of_plan=len(used),
@@ -87,7 +96,6 @@ def _pool(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[Pool, tupl
         cpu_share=plan.cpu_share,
         near_nodes=frozenset(node for node in nodes if node is not None),
     )
-    return part, pool.notices
 
 
 def _slices_share(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> Fraction:
@@ -120,7 +128,9 @@ def _cpu_demand(job: Job, share: GpuShare, machine: Machine) -> CpuDemand:
 def _assignment(job: Job, share: GpuShare, grant: CpuGrant) -> Assignment:
     batch = None
     if job.batch_size is not None and job.batch_size_memory_mib is not None:
-        batch = batch_size(job.batch_size, job.batch_size_memory_mib, share.memory_mib, job.batch_fixed_memory_mib)
+        batch = batch_size(
+            job.batch_size, job.batch_size_memory_mib, share.memory_mib, job.batch_fixed_memory_mib, where=job.where
+        )
     elif job.batch_size is not None:
         batch = job.batch_size
     return Assignment(
@@ -132,13 +142,4 @@ def _assignment(job: Job, share: GpuShare, grant: CpuGrant) -> Assignment:
         memory_mib=share.memory_mib,
         cpu=grant,
         batch_size=batch,
-    )
-
-
-def _no_free_core(waiting: Sequence[str], pool: Pool) -> MigctlError:
-    return DoesNotFit(
-        "no-free-core",
-        f"no free core for {', '.join(waiting)}: {len(pool.cores)} cores with {len(pool.cpus)} logical CPUs are available",
-        hint="fewer jobs at once, or oversubscribe: true (one CPU each, shared)",
-        data={"jobs": list(waiting)},
     )

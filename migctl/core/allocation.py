@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import ComputeSlices, MemorySlices, Placement, Profile
 from migctl.core.plan import Job, Strategy
+from migctl.core.pool import Pool
 from migctl.errors import MigctlError, Notice
 
 
@@ -67,4 +68,6 @@ class Allocation:
     blocked: MigctlError | None = None
     """Why the waiting jobs wait, as the error that `up` gives while there is no queue."""
     idle: Idle
+    pool: Pool
+    """The cores the plan may use, and why the others are not in it."""
     notices: tuple[Notice, ...] = ()

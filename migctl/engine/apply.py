@@ -45,14 +45,19 @@ class Workshop:
         return self._executor(seen, self.cancel, pad=pad).run(chains, records)
 
     def take_down(
-        self, records: Mapping[str, Record], seen: Look, *, grace_s: float | None = None, cancel: threading.Event | None = None
+        self,
+        records: Mapping[str, Record],
+        seen: Look,
+        *,
+        grace_s: float | None = None,
+        hurry: threading.Event | None = None,
     ) -> Outcome:
         """Undo what these settled records stand for; one failure does not keep the others from being undone.
 
         Records whose everything is gone are dropped from the run; those that could not be undone stay.
         """
         chains = [steps_down(record, seen.observed) for record in records.values()]
-        executor = self._executor(seen, cancel or threading.Event(), grace_s=grace_s, stop_all_on_error=False)
+        executor = self._executor(seen, threading.Event(), hurry=hurry, grace_s=grace_s, stop_all_on_error=False)
         outcome = executor.run(chains, records)
         for name, record in outcome.records.items():
             if name not in outcome.errors and _nothing_left(record):
@@ -61,7 +66,7 @@ class Workshop:
 
     def stop(self, records: Mapping[str, Record], seen: Look, *, grace_s: float | None) -> Outcome:
         """End these jobs and keep everything else of them."""
-        executor = self._executor(seen, self.cancel, grace_s=grace_s, stop_all_on_error=False)
+        executor = self._executor(seen, threading.Event(), hurry=self.cancel, grace_s=grace_s, stop_all_on_error=False)
         return executor.run([chain(name, Action.STOP) for name in records], records)
 
     def _executor(
@@ -70,6 +75,7 @@ class Workshop:
         cancel: threading.Event,
         *,
         pad: LaunchPad | None = None,
+        hurry: threading.Event | None = None,
         grace_s: float | None = None,
         stop_all_on_error: bool = True,
     ) -> Executor:
@@ -89,6 +95,7 @@ class Workshop:
             gpus={gpu.uuid: gpu for gpu in seen.observed.gpus},
             stop_all_on_error=stop_all_on_error,
             cancel=cancel,
+            hurry=hurry or threading.Event(),
         )
 
 

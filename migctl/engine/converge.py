@@ -21,7 +21,17 @@ from migctl.engine.decide import Decision, decide
 from migctl.engine.launch import LaunchPad
 from migctl.engine.observe import Look, machine
 from migctl.engine.session import Session
-from migctl.errors import Busy, DoesNotFit, HostError, Interrupted, MigctlError, Notice, PartlyApplied, PlanError, Problems
+from migctl.errors import (
+    Busy,
+    DoesNotFit,
+    HostError,
+    Interrupted,
+    MigctlError,
+    Notice,
+    PartlyApplied,
+    PlanError,
+    Problems,
+)
 from migctl.host.claims import Claim, drop_claim, write_claim
 from migctl.host.lock import machine_lock
 
@@ -75,9 +85,7 @@ def converge(
         ledger = stack.enter_context(session.ledger(write=True))
         stack.enter_context(_lock(session, f"run-{session.caller.uid}-{plan.name}", options))
         driver = stack.enter_context(session.driver())
-        shop = Workshop(
-            session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel
-        )
+        shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
         _check_path(ledger.run(plan.name), plan)
         decision, seen = _decide(shop, plan, options)
         _refuse_waiting(decision.allocation)

@@ -104,9 +104,7 @@ def _without(gpus: tuple[Gpu, ...], leaving: list[Record]) -> tuple[Gpu, ...]:
     )
 
 
-def _record(
-    plan: Plan, assignment: Assignment, strategy: Strategy, job_digest: str, seen: Look, now: float
-) -> Record:
+def _record(plan: Plan, assignment: Assignment, strategy: Strategy, job_digest: str, seen: Look, now: float) -> Record:
     return Record(
         run=plan.name,
         job=assignment.job.name,

@@ -53,7 +53,7 @@ def take_down(
         driver = stack.enter_context(session.driver())
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
         seen = shop.look(run)
-        outcome = shop.take_down(dict(seen.records), seen, grace_s=grace_s, cancel=cancel)
+        outcome = shop.take_down(dict(seen.records), seen, grace_s=grace_s, hurry=cancel)
         left = ledger.records(run)
         if left or outcome.errors:
             raise _left_over(run, left, outcome.errors)

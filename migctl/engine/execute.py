@@ -51,6 +51,8 @@ class Executor:
     """By UUID, as they were observed when the steps were decided."""
     stop_all_on_error: bool = True
     cancel: threading.Event = field(default_factory=threading.Event)
+    hurry: threading.Event = field(default_factory=threading.Event)
+    """Set from outside: skip the rest of every grace period."""
     _records: dict[str, Record] = field(default_factory=dict, init=False)
     _errors: dict[str, MigctlError] = field(default_factory=dict, init=False)
     _save: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -122,7 +124,7 @@ class Executor:
             case Action.START:
                 return self._start(record)
             case Action.STOP:
-                self.runtime.stop(_handle(record), self.grace_s(record))
+                self.runtime.stop(_handle(record), self.grace_s(record), hurry=self.hurry)
                 return replace(record, state=JobState.STOPPED, reason="stopped by migctl")
             case Action.REMOVE_CONTAINER:
                 self.runtime.save_log(_handle(record), self.log_path(record))
@@ -131,7 +133,9 @@ class Executor:
             case Action.DESTROY_COMPUTE_INSTANCE:
                 owned = _owned(record)
                 if owned.ci_id is not None:
-                    self._retry(lambda: self.driver.destroy_compute_instance(owned.gpu_uuid, owned.gi_id, _known(owned.ci_id)))
+                    self._retry(
+                        lambda: self.driver.destroy_compute_instance(owned.gpu_uuid, owned.gi_id, _known(owned.ci_id))
+                    )
                 return replace(record, instance=replace(owned, ci_id=None, mig_uuid=None))
             case Action.DESTROY_GPU_INSTANCE:
                 owned = _owned(record)

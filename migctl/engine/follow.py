@@ -66,7 +66,9 @@ def wait(
                 data={"jobs": sorted(left)},
             ) from None
         fresh, _ = see(session, run)
-        for name in [n for n, r in fresh.records.items() if n in chosen and r.state.ended and not chosen[n].state.ended]:
+        for name in [
+            n for n, r in fresh.records.items() if n in chosen and r.state.ended and not chosen[n].state.ended
+        ]:
             chosen[name] = fresh.records[name]
             on_end(chosen[name])
             left.discard(name)
@@ -108,9 +110,7 @@ def read_logs(
     def one(record: Record) -> None:
         try:
             if record.container_id is not None:
-                chunks = runtime.logs(
-                    record.container_id, follow=follow, tail=tail, timestamps=timestamps, since=since
-                )
+                chunks = runtime.logs(record.container_id, follow=follow, tail=tail, timestamps=timestamps, since=since)
             else:
                 chunks = saved(ledger.folder(record.run, record.job, record.attempt) / "log", tail)
             for line in split_lines(chunks):

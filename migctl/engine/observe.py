@@ -65,7 +65,9 @@ def owners(ledger: Ledger, seen: Observed, claims: list[Claim]) -> dict[tuple[st
     for claim in claims:
         for gpu in seen.gpus:
             places = claim.gpus.get(gpu.uuid, ())
-            found.update({(gpu.uuid, i.gi_id): f"{claim.user}/{claim.run}" for i in gpu.instances if i.placement in places})
+            found.update(
+                {(gpu.uuid, i.gi_id): f"{claim.user}/{claim.run}" for i in gpu.instances if i.placement in places}
+            )
     for run in ledger.runs():
         for record in ledger.records(run.name):
             owned = settle(record, seen).instance

@@ -1,0 +1,1 @@
+"""Texts and JSON of what it is given; pure."""
