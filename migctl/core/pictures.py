@@ -1,0 +1,118 @@
+"""What the pictures of a plan show, taken from an allocation and the machine it was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from migctl.core.allocation import Allocation
+from migctl.core.cpuset import CpuSet
+from migctl.core.machine import Machine
+from migctl.core.mig import Gpu, Instance
+from migctl.core.pool import Cause, Pool
+from migctl.core.topology import Topology
+from migctl.core.views import NO_COMPUTE_INSTANCE, NOT_OURS, CoreCell, CoreMark, CoresView, GpuPicture, Seat
+
+_MARKS: Mapping[Cause, CoreMark] = {
+    Cause.AFFINITY: CoreMark.UNAVAILABLE,
+    Cause.ENGINE: CoreMark.UNAVAILABLE,
+    Cause.ISOLATED: CoreMark.ISOLATED,
+    Cause.CLAIMED: CoreMark.CLAIMED,
+    Cause.FOREIGN: CoreMark.CONTAINER,
+    Cause.SIBLING: CoreMark.UNAVAILABLE,
+}
+
+
+def gpu_pictures(allocation: Allocation, machine: Machine, gpus: Sequence[Gpu], run: str) -> tuple[GpuPicture, ...]:
+    """The selected GPUs with the jobs of the plan beside what is there already.
+
+    Args:
+        allocation: the answer to the plan.
+        machine: on which it was planned.
+        gpus: those to draw.
+        run: name of the plan.
+    """
+    return tuple(_gpu(allocation, machine, gpu, run) for gpu in gpus)
+
+
+def _gpu(allocation: Allocation, machine: Machine, gpu: Gpu, run: str) -> GpuPicture:
+    here = [a for a in allocation.assignments if a.gpu_uuid == gpu.uuid]
+    seats = [
+        Seat(
+            placement=a.placement,
+            profile=a.profile.name,
+            compute_slices=a.profile.compute_slices,
+            owner=f"{run}/{a.job.name}",
+            job=a.job.name,
+        )
+        for a in here
+        if a.placement is not None and a.profile is not None
+    ]
+    taken = {seat.placement for seat in seats}
+    seats += [
+        _instance(gpu, i, machine.owners.get((gpu.uuid, i.gi_id))) for i in gpu.instances if i.placement not in taken
+    ]
+    return GpuPicture(
+        uuid=gpu.uuid,
+        index=gpu.index,
+        name=gpu.name,
+        memory_slices=gpu.memory_slices,
+        compute_slices=gpu.compute_slices,
+        memory_mib=gpu.memory_mib,
+        mig=gpu.mig,
+        seats=tuple(sorted(seats, key=lambda seat: seat.placement)),
+        whole=tuple(a.job.name for a in here if a.placement is None),
+        reason=gpu.instances_reason or "",
+    )
+
+
+def _instance(gpu: Gpu, instance: Instance, owner: str | None) -> Seat:
+    profile = next((p for p in gpu.profiles if p.id == instance.profile_id), None)
+    return Seat(
+        placement=instance.placement,
+        profile=instance.profile,
+        compute_slices=profile.compute_slices if profile is not None else None,
+        owner=owner or NOT_OURS,
+        foreign=owner is None,
+        note="" if instance.compute_instances else NO_COMPUTE_INSTANCE,
+    )
+
+
+def cores_view(topology: Topology, pool: Pool | None, jobs: Mapping[str, CpuSet], *, reserved: int = 0) -> CoresView:
+    """Every core with what it is to the jobs.
+
+    Args:
+        topology: of the machine.
+        pool: the plan's part of it; `None` = all cores are taken as free.
+        jobs: logical CPUs by job.
+        reserved: so many of the free cores, the last ones, are kept for the system.
+    """
+    regrouped = {core.id: core for core in (*pool.cores, *pool.rest)} if pool is not None else {}
+    cells = [
+        CoreCell(
+            id=core.id,
+            cpus=core.cpus,
+            node=core.node,
+            l3=core.l3,
+            mark=_mark(core.cpus, core.id, pool, jobs),
+            jobs=tuple(name for name, cpus in jobs.items() if cpus & core.cpus),
+        )
+        for core in (regrouped.get(core.id, core) for core in topology.cores)
+        if core.id in regrouped or not any(core.cpus <= other.cpus for other in regrouped.values())
+    ]
+    free = [n for n, cell in enumerate(cells) if cell.mark is CoreMark.FREE]
+    for n in free[len(free) - reserved :] if reserved else ():
+        cell = cells[n]
+        cells[n] = CoreCell(id=cell.id, cpus=cell.cpus, node=cell.node, l3=cell.l3, mark=CoreMark.RESERVED)
+    return CoresView(cells=tuple(cells), hidden=topology.hidden)
+
+
+def _mark(cpus: CpuSet, core: int, pool: Pool | None, jobs: Mapping[str, CpuSet]) -> CoreMark:
+    if any(cpus & own for own in jobs.values()):
+        return CoreMark.JOB
+    if pool is None or any(core == one.id for one in pool.cores):
+        return CoreMark.FREE
+    if any(core == one.id for one in pool.rest):
+        return CoreMark.REST
+    # The last cause says most: what is left of a core is excluded as a part of it, after what took the other part.
+    causes = [e.cause for e in pool.excluded if e.cpus & cpus and e.cause is not Cause.SIBLING]
+    return _MARKS[causes[-1]] if causes else CoreMark.UNAVAILABLE

@@ -1,0 +1,64 @@
+"""`check` as text: every finding with its next step, and one line that sums up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from migctl.core.views import Finding, Level
+from migctl.render.console import Style
+from migctl.render.heading import heading
+from migctl.render.text import clean, count, hang, width, wrap
+
+
+def check_text(findings: Sequence[Finding], style: Style, *, simulated: str = "", verdict: bool = True) -> str:
+    """The whole answer, with a newline at its end.
+
+    Args:
+        findings: in the order they were made.
+        style: the terminal.
+        simulated: `sim:…` where the GPUs are simulated.
+        verdict: whether the last line says what the findings mean for `up`.
+    """
+    lines = [*heading("check", "", [], simulated, style), ""]
+    label = min(24, max((width(finding.id) for finding in findings), default=0))
+    for finding in findings:
+        lines += _finding(finding, label, style)
+    return "\n".join([*lines, *(["", *_verdict(findings, style)] if verdict else [])]) + "\n"
+
+
+def _finding(finding: Finding, label: int, style: Style) -> list[str]:
+    sign, looks = _sign(finding.level, style)
+    name = clean(finding.id, style)
+    left = 2 + 9 + 2 + label + 2
+    narrow = style.columns - left < 30
+    left = 4 if narrow else left
+    first, *rest = wrap(finding.message, style.columns - left, style)
+    word = style.paint(f"{sign} {finding.level.value:<7}", *looks)
+    if narrow or width(name) > label:
+        lines = [f"  {word}  {name}", " " * left + first]
+    else:
+        lines = [f"  {word}  {style.paint(name, 'bold')}{' ' * (label - width(name))}  {first}"]
+    lines += [" " * left + line for line in rest]
+    if finding.hint:
+        lines += hang("try:", finding.hint, style, indent=left, look=("cyan",))
+    return lines
+
+
+def _sign(level: Level, style: Style) -> tuple[str, tuple[str, ...]]:
+    match level:
+        case Level.OK:
+            return style.signs.ok, ("green",)
+        case Level.WARNING:
+            return style.signs.warning, ("yellow", "bold")
+        case Level.FAILURE:
+            return style.signs.failure, ("red", "bold")
+
+
+def _verdict(findings: Sequence[Finding], style: Style) -> list[str]:
+    levels = Counter(finding.level for finding in findings)
+    parts = [f"{levels[Level.OK]} ok"]
+    parts += [count(levels[Level.WARNING], "warning")] if levels[Level.WARNING] else []
+    parts += [count(levels[Level.FAILURE], "failure")] if levels[Level.FAILURE] else []
+    end = "`migctl up` cannot work here yet" if levels[Level.FAILURE] else "`migctl up` can work here"
+    return hang("", f"{', '.join(parts)}: {end}", style)

@@ -1,0 +1,253 @@
+"""`status` as text: every run with its jobs, every GPU with its instances, the cores, and what has drifted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from migctl.core.cpuset import CpuSet
+from migctl.core.record import JobState
+from migctl.core.views import NO_COMPUTE_INSTANCE, GpuPicture, GpuView, InstanceView, JobView, RunView, Seat, StatusView
+from migctl.render.console import Style
+from migctl.render.cores import cores
+from migctl.render.errors_text import notice_lines
+from migctl.render.folding import Group, fold, limited, span
+from migctl.render.heading import heading
+from migctl.render.layout import layouts
+from migctl.render.table import Cell, Column, table
+from migctl.render.tags import Tags
+from migctl.render.text import clean, count, duration, fit, hang, sides
+
+_LOOKS: Mapping[JobState, tuple[str, ...]] = {
+    JobState.QUEUED: ("dim",),
+    JobState.STARTING: ("cyan",),
+    JobState.RUNNING: ("green",),
+    JobState.SUCCEEDED: (),
+    JobState.FAILED: ("red", "bold"),
+    JobState.STOPPED: ("yellow",),
+    JobState.LOST: ("red", "bold"),
+}
+_ORDER = (
+    JobState.RUNNING,
+    JobState.STARTING,
+    JobState.QUEUED,
+    JobState.FAILED,
+    JobState.LOST,
+    JobState.STOPPED,
+    JobState.SUCCEEDED,
+)
+"""What still happens first, then what went wrong."""
+_COLUMNS = (
+    Column(),
+    Column(title="JOB", least=18, cut="middle"),
+    Column(title="TRY", right=True),
+    Column(title="STATE"),
+    Column(title="SINCE", drop=3),
+    Column(title="GPU", right=True, drop=2),
+    Column(title="PROFILE", least=8),
+    Column(title="PLACE", drop=4),
+    Column(title="CPUS", least=7),
+    Column(title="WORKERS", right=True, drop=1),
+)
+_RUNS = 6
+"""Runs with a table of their jobs; more runs than that are one line each."""
+_DRIFT = 8
+
+
+def status_text(view: StatusView, style: Style, *, everything: bool = False) -> str:
+    """The whole answer, with a newline at its end.
+
+    Args:
+        view: what was found; `view.now` is the time that durations count to.
+        style: the terminal.
+        everything: one row a job, however many there are.
+    """
+    present = _present(view.runs)
+    tags = Tags.of([(key, f"{run.name}/{job.origin}") for key, run, job in present])
+    blocks = [
+        heading("status", "", [], view.simulated, style) if view.simulated else [],
+        *_runs(view, tags, style, everything=everything),
+        _gpus(view, present, tags, style),
+        cores(view.cores, tags, style) if view.cores is not None else [],
+        _drift(view.drift, style, everything=everything),
+        notice_lines(view.notices, style),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _present(runs: Sequence[RunView]) -> list[tuple[str, RunView, JobView]]:
+    """Jobs that have a place on the machine, with the name that pictures show."""
+    return [(_key(runs, run, job), run, job) for run in runs for job in run.jobs if job.cpus or job.gi_id is not None]
+
+
+def _key(runs: Sequence[RunView], run: RunView, job: JobView) -> str:
+    return job.name if len(runs) == 1 else f"{run.name}/{job.name}"
+
+
+def _runs(view: StatusView, tags: Tags, style: Style, *, everything: bool) -> list[list[str]]:
+    if not view.runs:
+        return [[f"no runs{style.signs.dot}`migctl up` starts one"]]
+    order = {gpu.uuid: gpu.index for gpu in view.gpus}
+    if len(view.runs) > _RUNS and not everything:
+        return [_short(view, style)]
+    most = max(3, 24 // len(view.runs))
+    blocks: list[list[str]] = []
+    for run in view.runs:
+        block = _head(run, view, style)
+        groups = fold(run.jobs, _alike, everything=everything, above=most)
+        shown, left = limited(groups, everything=everything, most=most)
+        rows = [_row(group, view, run, order if len(order) > 1 else {}, tags) for group in shown]
+        block += _with_reasons(table(_COLUMNS, rows, style), shown, style)
+        if left:
+            block.append(f"  {style.signs.ellipsis} and {count(left, 'more job')} (--all lists them)")
+        blocks.append(block)
+    return blocks
+
+
+def _head(run: RunView, view: StatusView, style: Style) -> list[str]:
+    """`lr-sweep  running` and its facts."""
+    states = Counter(job.state for job in run.jobs)
+    facts = [f"{states[state]} {state.value}" for state in _ORDER if states[state]]
+    facts += [run.strategy] if run.strategy else []
+    facts += [run.runtime] if run.runtime else []
+    facts += [f"of {run.owner}"] if run.owner else []
+    facts += [f"since {duration(view.now - run.created_at)}"] if run.created_at is not None else []
+    state = style.paint(clean(run.state, style), *_state_looks(run.state))
+    badge = ""
+    if run.simulated and not view.simulated:
+        badge = style.paint("simulated", "yellow", "bold")
+    name = style.paint(fit(clean(run.name, style), style.columns - 24, style, "middle"), "bold")
+    return [*sides(f"{name}  {state}", badge, style).split("\n"), *hang("", style.signs.dot.join(facts), style)]
+
+
+def _state_looks(word: str) -> tuple[str, ...]:
+    return next((looks for state, looks in _LOOKS.items() if state.value == word), ())
+
+
+def _short(view: StatusView, style: Style) -> list[str]:
+    """Many runs: a line each."""
+    columns = (
+        Column(title="RUN", least=10, cut="middle"),
+        Column(title="STATE"),
+        Column(title="JOBS", least=12),
+        Column(title="OWNER", drop=1, least=4),
+        Column(title="SINCE", drop=2),
+    )
+    rows: list[list[Cell | str]] = []
+    for run in view.runs[:20]:
+        states = Counter(job.state for job in run.jobs)
+        jobs = ", ".join(f"{states[state]} {state.value}" for state in _ORDER if states[state])
+        since = "" if run.created_at is None else duration(view.now - run.created_at)
+        rows.append([Cell(run.name, ("bold",)), Cell(run.state, _state_looks(run.state)), jobs, run.owner, since])
+    lines = table(columns, rows, style)
+    if len(view.runs) > 20:
+        lines.append(f"  {style.signs.ellipsis} and {count(len(view.runs) - 20, 'more run')}")
+    return [*lines, "  `migctl status RUN` shows one run's jobs, --all shows all"]
+
+
+def _alike(job: JobView) -> tuple[object, ...]:
+    return (job.origin or job.name, job.state, job.exit_code, job.reason, job.profile, job.num_workers)
+
+
+def _row(
+    group: Group[JobView], view: StatusView, run: RunView, order: Mapping[str, int], tags: Tags
+) -> list[Cell | str]:
+    first = group.first
+    keys = [_key(view.runs, run, job) for job in group.members]
+    look = tags.look(keys[0]) if group.size == 1 else ()
+    state = first.state.value
+    if first.exit_code:
+        state += f" ({first.exit_code})"
+    cpus = CpuSet(cpu for job in group.members for cpu in job.cpus)
+    name = first.name if group.size == 1 else f"{first.origin or first.name} × {group.size}"
+    return [
+        Cell(tags.range(keys), ("bold", *look)),
+        Cell(name, look),
+        str(first.attempt) if group.size == 1 and first.attempt > 1 else "",
+        Cell(state, _LOOKS[first.state]),
+        _since(group, view.now),
+        span([order[uuid] for job in group.members if (uuid := job.gpu_uuid or "") in order]),
+        first.profile or ("whole GPU" if first.gpu_uuid else ""),
+        str(first.placement) if group.size == 1 and first.placement is not None else "",
+        str(cpus),
+        "" if first.num_workers is None else str(first.num_workers),
+    ]
+
+
+def _since(group: Group[JobView], now: float) -> str:
+    """How long it has been in this state, for several the longest."""
+    times = [t for job in group.members if (t := job.finished_at if job.state.ended else job.started_at) is not None]
+    if not times:
+        return ""
+    words = duration(now - min(times))
+    return f"{words} ago" if group.first.state.ended else words
+
+
+def _with_reasons(lines: list[str], groups: Sequence[Group[JobView]], style: Style) -> list[str]:
+    """The table with a job's reason below its row."""
+    if not lines:
+        return []
+    title, *rows = lines
+    merged = [title]
+    for row, group in zip(rows, groups, strict=True):
+        merged.append(row)
+        if group.first.reason:
+            merged += hang("why:", group.first.reason, style, indent=5, look=("dim",))
+    return merged
+
+
+def _gpus(view: StatusView, present: Sequence[tuple[str, RunView, JobView]], tags: Tags, style: Style) -> list[str]:
+    names: dict[tuple[str | None, int | None], str] = {
+        (job.gpu_uuid, job.gi_id): key for key, _, job in present if job.gi_id is not None
+    }
+    pictures = [_picture(gpu, names, present) for gpu in view.gpus]
+    return layouts(pictures, tags, style)
+
+
+def _picture(
+    gpu: GpuView, names: Mapping[tuple[str | None, int | None], str], present: Iterable[tuple[str, RunView, JobView]]
+) -> GpuPicture:
+    # A GPU without MIG is drawn with the jobs that share it; one that does not answer, with its reason.
+    whole = tuple(
+        key for key, _, job in present if job.gpu_uuid == gpu.uuid and job.gi_id is None and not job.state.ended
+    )
+    reason = gpu.instances_reason or ""
+    if gpu.mig is None and gpu.mig_reason:
+        reason = gpu.mig_reason
+    return GpuPicture(
+        uuid=gpu.uuid,
+        index=gpu.index,
+        name=gpu.name,
+        memory_slices=gpu.memory_slices,
+        compute_slices=gpu.compute_slices,
+        memory_mib=gpu.memory_mib,
+        mig=gpu.mig,
+        seats=tuple(_seat(instance, names.get((gpu.uuid, instance.gi_id))) for instance in gpu.instances or ()),
+        whole=whole if not (gpu.mig and gpu.mig.current) else (),
+        reason=reason,
+    )
+
+
+def _seat(instance: InstanceView, job: str | None) -> Seat:
+    return Seat(
+        placement=instance.placement,
+        profile=instance.profile,
+        compute_slices=instance.compute_slices,
+        owner=instance.owner,
+        job=job,
+        foreign=instance.foreign,
+        note="" if instance.mig_uuids else NO_COMPUTE_INSTANCE,
+    )
+
+
+def _drift(drift: Sequence[str], style: Style, *, everything: bool) -> list[str]:
+    """Differences between the records and the machine."""
+    if not drift:
+        return []
+    shown = drift if everything else drift[:_DRIFT]
+    lines = [style.paint("DRIFT  the machine differs from the records", "bold", "yellow")]
+    for line in shown:
+        lines += hang("!", line, style, indent=2, look=("yellow",))
+    if len(drift) > len(shown):
+        lines.append(f"  {style.signs.ellipsis} and {count(len(drift) - len(shown), 'more')} (--all lists them)")
+    return lines
