@@ -11,8 +11,8 @@ from migctl.runtimes.api import Launch
 
 LABEL = "io.migctl."
 """Prefix of all labels that make a container migctl's."""
-NOFILE = (65536, 524288)
-"""Open files, soft and hard: engines from 29 on give 1024, too few for loaders that pass tensors as file descriptors."""
+OPEN_FILES = 65536
+"""Soft limit of open files: engines from 29 on give 1024, too few for loaders that pass tensors as file descriptors."""
 LOG_OPTIONS = {"max-size": "50m", "max-file": "4"}
 """At most 200 MiB of log a container on the engine's disk; what fell out of the rotation is lost."""
 OOM_SCORE_ADJ = 500
@@ -20,7 +20,7 @@ OOM_SCORE_ADJ = 500
 
 
 def container_config(
-    launch: Launch, access: GpuAccess, *, image_sets_cuda: bool, raise_limits: bool = True
+    launch: Launch, access: GpuAccess, *, image_sets_cuda: bool, open_files: int | None
 ) -> dict[str, Any]:
     """Body of `POST /containers/create` (API 1.40 and later).
 
@@ -29,7 +29,7 @@ def container_config(
         access: how the container gets its device.
         image_sets_cuda: the image itself sets CUDA_VISIBLE_DEVICES. A name without `=` takes it away again (moby,
             container/env.go: "Values w/o = means they want this env to be removed/unset").
-        raise_limits: whether the engine may raise resource limits; a rootless one may not.
+        open_files: hard limit of open files, `None` = the engine's default (a rootless one cannot raise it).
     """
     settings, variables = access.settings(launch.mig_uuid)
     own = {LABEL + "run": launch.run, LABEL + "job": launch.job, LABEL + "token": launch.token}
@@ -43,7 +43,7 @@ def container_config(
         # Whatever the image's STOPSIGNAL is: the design promises SIGTERM to the main process.
         "StopSignal": "SIGTERM",
         "StopTimeout": math.ceil(launch.spec.stop_grace_period_s),
-        "HostConfig": {**_host_config(launch, raise_limits=raise_limits), **settings},
+        "HostConfig": {**_host_config(launch, open_files=open_files), **settings},
     }
     if launch.command is not None:
         config["Cmd"] = list(launch.command)
@@ -58,7 +58,7 @@ def container_config(
     return config
 
 
-def _host_config(launch: Launch, *, raise_limits: bool) -> dict[str, Any]:
+def _host_config(launch: Launch, *, open_files: int | None) -> dict[str, Any]:
     job = launch.spec
     host: dict[str, Any] = {
         "CpusetCpus": str(launch.cpus),
@@ -68,7 +68,7 @@ def _host_config(launch: Launch, *, raise_limits: bool) -> dict[str, Any]:
         "LogConfig": {"Type": "json-file", "Config": LOG_OPTIONS},
         "OomScoreAdj": OOM_SCORE_ADJ,
         "ShmSize": launch.shm_size_bytes,
-        "Ulimits": _ulimits(job, raise_limits=raise_limits),
+        "Ulimits": _ulimits(job, open_files=open_files),
         # Mounts, not binds: for a missing source of a bind the engine makes an empty folder as root.
         "Mounts": [_mount(volume) for volume in job.volumes],
     }
@@ -88,10 +88,10 @@ def _host_config(launch: Launch, *, raise_limits: bool) -> dict[str, Any]:
     return host | {key: value for key, value in optional.items() if value}
 
 
-def _ulimits(job: Job, *, raise_limits: bool) -> list[dict[str, Any]]:
+def _ulimits(job: Job, *, open_files: int | None) -> list[dict[str, Any]]:
     limits = [{"Name": limit.name, "Soft": limit.soft, "Hard": limit.hard} for limit in job.ulimits]
-    if raise_limits and not any(limit.name == "nofile" for limit in job.ulimits):
-        limits.append({"Name": "nofile", "Soft": NOFILE[0], "Hard": NOFILE[1]})
+    if open_files is not None and not any(limit.name == "nofile" for limit in job.ulimits):
+        limits.append({"Name": "nofile", "Soft": min(OPEN_FILES, open_files), "Hard": open_files})
     return limits
 
 

@@ -111,7 +111,7 @@ class Containers:
             launch,
             self._link.access(simulated=launch.simulated),
             image_sets_cuda=self._image(launch.image_id, where).sets_cuda,
-            raise_limits=not self._link.rootless,
+            open_files=self._link.open_files,
         )
         engine = self._engine
         try:
@@ -217,9 +217,10 @@ class Containers:
 
         with engine_errors(self._engine.endpoint, handle[:12]):
             try:
-                return self._engine.client.inspect_container(handle)
+                data: Mapping[str, Any] = self._engine.client.inspect_container(handle)
             except NotFound:
                 return None
+            return data
 
     def _own(self, handle: str) -> Mapping[str, Any] | None:
         """Inspect it and make sure that it is ours; `None` when it is gone.

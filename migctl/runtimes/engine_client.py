@@ -24,7 +24,8 @@ class Engine:
     """A reachable engine. Several threads use the client at once: between requests it keeps nothing but connections."""
 
     endpoint: Endpoint
-    client: APIClient
+    client: Any
+    """A `docker.APIClient`; the published types leave half of its methods untyped."""
     version: Mapping[str, Any]
     """Answer of `GET /version`."""
 

@@ -61,6 +61,19 @@ def finds_hook(socket_path: str) -> bool | None:
     return True if shutil.which(HOOK_PROGRAM, path=SERVICE_PATH) else None
 
 
+def open_files_limit(socket_path: str) -> int | None:
+    """The engine's own hard limit of open files: what starts containers inherits it, and cannot always raise it."""
+    pid = _listener(socket_path)
+    if pid is None or not _is_dockerd(pid):
+        return None
+    try:
+        lines = Path("/proc", str(pid), "limits").read_text().splitlines()
+    except OSError:
+        return None
+    hard = next((line.split()[4] for line in lines if line.startswith("Max open files")), "")
+    return int(hard) if hard.isdigit() else None
+
+
 def toolkit_accepts_variable(config: Path = TOOLKIT_CONFIG) -> bool:
     """Whether NVIDIA_VISIBLE_DEVICES works for unprivileged containers: so it is unless an administrator forbade it."""
     try:
@@ -84,10 +97,17 @@ def _listener(path: str) -> int | None:
 
 def _path_of(pid: int) -> str | None:
     """PATH of an engine's process; `None` where systemd listens for it (socket activation) or it is another user's."""
+    if not _is_dockerd(pid):
+        return None
     try:
-        if Path("/proc", str(pid), "comm").read_text().strip() != "dockerd":
-            return None
         variables = Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
     except OSError:
         return None
     return next((v[5:].decode(errors="surrogateescape") for v in variables if v.startswith(b"PATH=")), os.defpath)
+
+
+def _is_dockerd(pid: int) -> bool:
+    try:
+        return Path("/proc", str(pid), "comm").read_text().strip() == "dockerd"
+    except OSError:
+        return False

@@ -11,7 +11,10 @@ from migctl.runtimes.api import RuntimeFacts
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.endpoint import find_endpoint
 from migctl.runtimes.engine_client import Engine, connect
-from migctl.runtimes.engine_host import engine_cpus, finds_hook, is_local, toolkit_accepts_variable
+from migctl.runtimes.engine_host import engine_cpus, finds_hook, is_local, open_files_limit, toolkit_accepts_variable
+
+OPEN_FILES = 524288
+"""systemd's default hard limit (DefaultLimitNOFILE), which every service has."""
 
 
 class EngineLink:
@@ -22,6 +25,7 @@ class EngineLink:
         self._lock = threading.RLock()
         self._connected: Engine | None = None
         self._asked: Mapping[str, Any] | None = None
+        self._open_files: int | None = None
         self._access: dict[bool, GpuAccess] = {}
 
     @property
@@ -50,6 +54,17 @@ class EngineLink:
     def rootless(self) -> bool:
         """It runs without root, so it cannot raise limits."""
         return any("rootless" in str(option) for option in self.info.get("SecurityOptions") or ())
+
+    @property
+    def open_files(self) -> int | None:
+        """How many open files a container may be allowed at most; `None` = the engine's default is left alone."""
+        with self._lock:
+            if self._open_files is None:
+                socket = self.engine.endpoint.socket
+                self._open_files = (
+                    open_files_limit(socket) if socket is not None and self.local else None
+                ) or OPEN_FILES
+            return None if self.rootless else min(self._open_files, OPEN_FILES)
 
     def close(self) -> None:
         """Give the connections back; the next call opens new ones."""

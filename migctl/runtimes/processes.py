@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from migctl.core.cpuset import CpuSet
@@ -20,15 +20,13 @@ from migctl.runtimes import proc
 from migctl.runtimes.api import Launch, ProgressReport, RuntimeFacts
 from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt
 from migctl.runtimes.logfile import ended_within, follow_log, read_log, write_log
+from migctl.runtimes.process_stop import KILL_DEADLINE_S, stop_process
 from migctl.runtimes.program import caller_environment, find_program, home_of, resolve_user
 from migctl.runtimes.shim_start import REFUSE, read_answer, send_task, started_shim
 
-KILL_DEADLINE_S = 30.0
-"""How long a killed process may take to die before it counts as stuck in the kernel."""
 _POLL_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
 class Processes:
     """Jobs as processes of this machine.
 
@@ -36,8 +34,10 @@ class Processes:
         environ: the caller's environment; nothing here reads `os.environ`.
     """
 
-    environ: Mapping[str, str]
     kind: str = "process"
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
 
     def facts(self) -> RuntimeFacts:
         """Nothing to ask: it is this machine."""
@@ -179,29 +179,7 @@ class Processes:
         Raises:
             Busy: a process does not even die of SIGKILL; pid and wait channel are in the message.
         """
-        attempt = Attempt(handle)
-        unit = attempt.unit()
-        if unit is None or unit.state.ended:
-            return
-        if unit.state is JobState.STARTING and not attempt.held():
-            return
-        whole = attempt.pidfd()
-        main = attempt.main_pidfd()
-        try:
-            if main is not None:
-                _signal(main, signal.SIGTERM)
-                _ended_or_hurried(main, grace_s, hurry)
-                orphans = [] if attempt.held() else _below(unit.pid)
-                _signal(main, signal.SIGKILL)
-                for pidfd in orphans:  # the shim was killed: nobody else ends these
-                    _signal(pidfd, signal.SIGKILL)
-                    os.close(pidfd)
-            if not ended_within(whole, KILL_DEADLINE_S):
-                raise _stuck(attempt, unit)
-        finally:
-            for fd in (whole, main):
-                if fd is not None:
-                    os.close(fd)
+        stop_process(Attempt(handle), grace_s, hurry)
 
     def wait(self, handle: str, timeout_s: float | None = None) -> Unit | None:
         """Block until the shim, or where it was killed the main process, has ended."""
@@ -308,42 +286,3 @@ def _wrong_cpus(unit: Unit) -> str | None:
     if allowed is None or not unit.cpus or allowed == unit.cpus:
         return None
     return f"not on its CPUs: wanted {unit.cpus}, the kernel allows {allowed}"
-
-
-def _signal(pidfd: int, number: signal.Signals) -> None:
-    try:
-        signal.pidfd_send_signal(pidfd, number)
-    except ProcessLookupError:
-        pass
-    except PermissionError:
-        raise HostError("not-permitted", "the job's process belongs to another user", hint="use sudo") from None
-
-
-def _below(pid: int | None) -> list[int]:
-    """Pidfds of all processes below."""
-    found = ((p, proc.start_ticks(p)) for p in proc.descendants(pid)) if pid is not None else ()
-    opened = (proc.open_pidfd(p, ticks) for p, ticks in found)
-    return [fd for fd in opened if fd is not None]
-
-
-def _ended_or_hurried(pidfd: int, grace_s: float, hurry: threading.Event | None) -> None:
-    if hurry is None:
-        ended_within(pidfd, grace_s)
-        return
-    deadline = time.monotonic() + grace_s
-    while not hurry.is_set() and (left := deadline - time.monotonic()) > 0:
-        if ended_within(pidfd, min(_POLL_S, left)):
-            return
-
-
-def _stuck(attempt: Attempt, unit: Unit) -> Busy:
-    started = attempt.read(PID) or {}
-    below = proc.descendants(started["shim_pid"]) if started else []
-    pid = next((p for p in (unit.pid, *below) if p is not None and proc.is_alive(p, None)), None)
-    return Busy(
-        "process-stuck",
-        f"process {pid} of {unit.job} does not die of SIGKILL: {proc.why_stuck(pid)}",
-        where=attempt.folder,
-        hint="it ends when the device or file server it waits for answers, or at a reboot; then migctl down again",
-        data={"pid": pid},
-    )

@@ -70,16 +70,19 @@ def find_program(name: str, search: str, folder: str | None, *, where: Where | s
     """
     base = folder or "/"
     if "/" in name:
-        path = os.path.normpath(os.path.join(base, name))  # noqa: PTH118 -- Path would drop "./"
         if folder is None and not name.startswith("/"):
             return name  # known only when the plan's folder is
-        found = path if os.access(path, os.X_OK) and not Path(path).is_dir() else None
+        place = os.path.normpath(os.path.join(base, name))  # noqa: PTH118 -- Path would drop "./"
+        found = place if os.access(place, os.X_OK) and not Path(place).is_dir() else None
+        looked = f"at {place}"
     else:
-        found = shutil.which(name, path=os.pathsep.join(os.path.join(base, p or ".") for p in search.split(os.pathsep)))  # noqa: PTH118
+        places = [os.path.join(base, part or ".") for part in search.split(os.pathsep)]  # noqa: PTH118 -- as above
+        found = shutil.which(name, path=os.pathsep.join(places))
+        looked = f"on the PATH {search}"
     if found is None:
         raise PlanError(
             "no-program",
-            f"{name} is no program " + (f"at {path}" if "/" in name else f"on the PATH {search}"),
+            f"{name} is no program {looked}",
             where=where,
             hint="activate its environment before migctl, or give the whole path",
             data={"program": name},

@@ -1,0 +1,92 @@
+"""Stopping one process job: the main process first, then all of it, and the culprit named where even SIGKILL fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+from migctl.core.observed import Unit
+from migctl.core.record import JobState
+from migctl.errors import Busy, HostError
+from migctl.runtimes import proc
+from migctl.runtimes.attempt import PID, Attempt
+from migctl.runtimes.logfile import ended_within
+
+KILL_DEADLINE_S = 30.0
+"""How long a killed process may take to die before it counts as stuck in the kernel."""
+_POLL_S = 0.1
+
+
+def stop_process(attempt: Attempt, grace_s: float, hurry: threading.Event | None) -> None:
+    """SIGTERM, `grace_s` seconds, SIGKILL; `hurry` skips the rest of the grace. Ended or gone already is fine.
+
+    Raises:
+        Busy: a process does not die.
+        HostError: it is another user's.
+    """
+    unit = attempt.unit()
+    if unit is None or unit.state.ended:
+        return
+    if unit.state is JobState.STARTING and not attempt.held():
+        return
+    whole = attempt.pidfd()
+    main = attempt.main_pidfd()
+    # Where the shim was killed nobody ends what the job leaves behind, and once the job is dead it cannot be found any more.
+    orphans = [] if attempt.held() else _below(unit.pid)
+    try:
+        if main is not None:
+            _signal(main, signal.SIGTERM)
+            _ended_or_hurried(main, grace_s, hurry)
+            orphans += [] if attempt.held() else _below(unit.pid)
+            _signal(main, signal.SIGKILL)
+        for pidfd in orphans:
+            _signal(pidfd, signal.SIGKILL)
+        deadline = time.monotonic() + KILL_DEADLINE_S
+        for pidfd in (whole, *orphans):
+            if not ended_within(pidfd, max(0.0, deadline - time.monotonic())):
+                raise _stuck(attempt, unit)
+    finally:
+        for fd in (whole, main, *orphans):
+            if fd is not None:
+                os.close(fd)
+
+
+def _signal(pidfd: int, number: signal.Signals) -> None:
+    try:
+        signal.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        raise HostError("not-permitted", "the job's process belongs to another user", hint="use sudo") from None
+
+
+def _below(pid: int | None) -> list[int]:
+    """Pidfds of all processes below."""
+    found = ((p, proc.start_ticks(p)) for p in proc.descendants(pid)) if pid is not None else ()
+    opened = (proc.open_pidfd(p, ticks) for p, ticks in found)
+    return [fd for fd in opened if fd is not None]
+
+
+def _ended_or_hurried(pidfd: int, grace_s: float, hurry: threading.Event | None) -> None:
+    if hurry is None:
+        ended_within(pidfd, grace_s)
+        return
+    deadline = time.monotonic() + grace_s
+    while not hurry.is_set() and (left := deadline - time.monotonic()) > 0:
+        if ended_within(pidfd, min(_POLL_S, left)):
+            return
+
+
+def _stuck(attempt: Attempt, unit: Unit) -> Busy:
+    started = attempt.read(PID) or {}
+    below = proc.descendants(started["shim_pid"]) if started else []
+    pid = next((p for p in (unit.pid, *below) if p is not None and proc.is_alive(p, None)), None)
+    return Busy(
+        "process-stuck",
+        f"process {pid} of {unit.job} does not die of SIGKILL: {proc.why_stuck(pid)}",
+        where=attempt.folder,
+        hint="it ends when the device or file server it waits for answers, or at a reboot; then migctl down again",
+        data={"pid": pid},
+    )
