@@ -36,7 +36,8 @@ class Common:
         RuntimeName | None, typer.Option("--runtime", help="What runs the jobs; overrides the plan.")
     ] = None
     state_dir: Annotated[
-        Path | None, typer.Option("--state-dir", metavar="DIR", help="Where records and logs lie (also: MIGCTL_STATE_DIR).")
+        Path | None,
+        typer.Option("--state-dir", metavar="DIR", help="Where records and logs lie (also: MIGCTL_STATE_DIR)."),
     ] = None
 
     def session(self) -> Session:
@@ -53,7 +54,7 @@ class Common:
         """How to write on this terminal."""
         from migctl.cli.terminal import style
 
-        return style(sys.stdout, os.environ, no_color=self.no_color)
+        return style(sys.stdout, no_color=self.no_color)
 
 
 _NAMES = tuple(Common.__dataclass_fields__)
@@ -65,7 +66,10 @@ def with_common(command: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(Common, include_extras=True)
     added = [
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=Common.__dataclass_fields__[name].default, annotation=hints[name]
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=Common.__dataclass_fields__[name].default,
+            annotation=hints[name],
         )
         for name in _NAMES
     ]

@@ -32,9 +32,7 @@ def take_down(common: Common, word: str | None, *, everything: bool, grace_s: fl
             again = f"`migctl down {name}` goes on there."
             with cancelling("skipping the rest of the grace period; Ctrl-C again stops at once", again) as cancel:
                 try:
-                    results.append(
-                        down.take_down(session, name, grace_s=grace_s, report=progress.event, cancel=cancel)
-                    )
+                    results.append(down.take_down(session, name, grace_s=grace_s, report=progress.event, cancel=cancel))
                 except MigctlError as error:
                     if len(runs) == 1:
                         raise
@@ -62,10 +60,11 @@ def stop_jobs(common: Common, words: list[str], *, grace_s: float | None) -> Non
     ledger = session.ledger(write=False)
     target = find_jobs(ledger, words, Path.cwd())
     jobs = target.jobs or tuple(r.job for r in ledger.records(target.run.name))
-    with Progress(common) as progress, cancelling("skipping the rest of the grace period", "`migctl stop` again") as cancel:
-        stopped = down.stop_jobs(
-            session, target.run.name, jobs, grace_s=grace_s, report=progress.event, cancel=cancel
-        )
+    with (
+        Progress(common) as progress,
+        cancelling("skipping the rest of the grace period", "`migctl stop` again") as cancel,
+    ):
+        stopped = down.stop_jobs(session, target.run.name, jobs, grace_s=grace_s, report=progress.event, cancel=cancel)
     if common.json:
         sys.stdout.write(json.dumps({"version": 1, "run": target.run.name, "stopped": list(stopped)}, indent=2) + "\n")
     elif not common.quiet:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import traceback
 
@@ -20,7 +19,7 @@ def print_error(error: MigctlError, *, as_json: bool) -> None:
     from migctl.cli.terminal import style
     from migctl.render.errors_text import error_text
 
-    sys.stderr.write(error_text(error, style(sys.stderr, os.environ, no_color="--no-color" in sys.argv)) + "\n")
+    sys.stderr.write(error_text(error, style(sys.stderr, no_color="--no-color" in sys.argv)) + "\n")
 
 
 def report_bug(error: BaseException, *, as_json: bool) -> None:

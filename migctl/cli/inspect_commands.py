@@ -30,9 +30,15 @@ def plan(
     common: Common,
     file: PlanFile = None,
     file_option: PlanOption = None,
-    on: Annotated[str | None, typer.Option("--on", metavar="BOARD[xN]", help="Plan for this board instead of this machine.")] = None,
-    cores: Annotated[int | None, typer.Option("--cores", help="Plan for so many physical cores instead of this machine's.")] = None,
-    root: Annotated[Path | None, typer.Option("--root", metavar="DIR", help="Read /sys and /proc topology below DIR.")] = None,
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="BOARD[xN]", help="Plan for this board instead of this machine.")
+    ] = None,
+    cores: Annotated[
+        int | None, typer.Option("--cores", help="Plan for so many physical cores instead of this machine's.")
+    ] = None,
+    root: Annotated[
+        Path | None, typer.Option("--root", metavar="DIR", help="Read /sys and /proc topology below DIR.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="List every job instead of folding equal ones.")] = False,
 ) -> None:
     """Show who would get what: placements, cores, workers, what is idle and what could be added."""
@@ -43,9 +49,15 @@ def plan(
 
 def status(
     common: Common,
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run's name or its plan file; default: all.")] = None,
-    check_drift: Annotated[bool, typer.Option("--check", help="Exit 7 where reality differs from the records.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Ended runs too, and every job instead of folding equal ones.")] = False,
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="A run's name or its plan file; default: all.")
+    ] = None,
+    check_drift: Annotated[
+        bool, typer.Option("--check", help="Exit 7 where reality differs from the records.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Ended runs too, and every job instead of folding equal ones.")
+    ] = False,
 ) -> None:
     """Show runs, jobs, instances and cores, whose they are and how they do."""
     from migctl.cli.look import show_status

@@ -18,10 +18,16 @@ def register(app: typer.Typer) -> None:
 
 def logs(
     common: Common,
-    jobs: Annotated[list[str] | None, typer.Argument(metavar="[JOB…]", help="Jobs, RUN/JOB, or a run; default: all of it.")] = None,
+    jobs: Annotated[
+        list[str] | None, typer.Argument(metavar="[JOB…]", help="Jobs, RUN/JOB, or a run; default: all of it.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the jobs have ended.")] = False,
-    tail: Annotated[int | None, typer.Option("--tail", "-n", metavar="N", help="Only the last N lines of each.")] = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="T", help="Only what is younger: 10m, 2h, or a date.")] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", metavar="N", help="Only the last N lines of each.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="T", help="Only what is younger: 10m, 2h, or a date.")
+    ] = None,
     timestamps: Annotated[bool, typer.Option("--timestamps", "-t", help="Show times (containers).")] = False,
 ) -> None:
     """Print the jobs' output; several are interleaved and named."""
@@ -32,8 +38,12 @@ def logs(
 
 def wait(
     common: Common,
-    jobs: Annotated[list[str] | None, typer.Argument(metavar="[RUN or JOB…]", help="What to wait for; default: the run.")] = None,
-    timeout: Annotated[float | None, typer.Option("--timeout", metavar="S", help="Give up after S seconds (exit 5).")] = None,
+    jobs: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN or JOB…]", help="What to wait for; default: the run.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="S", help="Give up after S seconds (exit 5).")
+    ] = None,
 ) -> None:
     """Wait until the jobs have ended; exit 8 when one failed."""
     from migctl.cli.jobs import wait_for

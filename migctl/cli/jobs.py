@@ -60,9 +60,7 @@ def since_time(text: str, now: float) -> float:
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
-        raise PlanError(
-            "usage", f"--since {text!r} is no time", hint="write 10m, 2h or 2026-11-30T08:00"
-        ) from None
+        raise PlanError("usage", f"--since {text!r} is no time", hint="write 10m, 2h or 2026-11-30T08:00") from None
 
 
 def wait_for(common: Common, words: Sequence[str], *, timeout_s: float | None) -> None:

@@ -1,76 +1,51 @@
-"""Progress while steps run: lines on stderr, or one live line on a terminal; nothing with --quiet or --json."""
+"""Progress while steps run: lines on stderr, and one live line on a terminal; nothing with --quiet or --json."""
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from types import TracebackType
 
 from migctl.cli.common import Common
-from migctl.core.events import Event, Moment, NoteEvent, PullEvent, StepEvent
-from migctl.core.record import Action
+from migctl.cli.terminal import style
+from migctl.core.events import Event
+from migctl.render.progress import Progress as Told
 
-_DONE = {
-    Action.ENABLE_MIG: "MIG mode on",
-    Action.CREATE_GPU_INSTANCE: "GPU instance made",
-    Action.CREATE_COMPUTE_INSTANCE: "compute instance made",
-    Action.CREATE_CONTAINER: "created",
-    Action.START: "started",
-    Action.STOP: "stopped",
-    Action.REMOVE_CONTAINER: "removed",
-    Action.DESTROY_COMPUTE_INSTANCE: "compute instance destroyed",
-    Action.DESTROY_GPU_INSTANCE: "GPU instance destroyed",
-}
-_SAID_BRIEFLY = frozenset({Action.ENABLE_MIG, Action.START, Action.STOP, Action.DESTROY_GPU_INSTANCE})
+_ERASE = "\r\x1b[2K"
 
 
 class Progress:
-    """Listens to events from any thread and says what a person waiting wants to know."""
+    """Listens to events from any thread and writes what a person who waits wants to know."""
 
-    def __init__(self, common: Common) -> None:
+    def __init__(self, common: Common, total: int = 0) -> None:
         self._silent = common.quiet or common.json
-        self._verbose = common.verbose
-        self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not common.verbose
+        self._style = style(sys.stderr, no_color=common.no_color)
+        self._told = Told(total=total, verbose=common.verbose)
         self._lock = threading.Lock()
-        self._shown = ""
+        self._live = ""
 
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._clear()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            if self._live:
+                sys.stderr.write(_ERASE)
+                sys.stderr.flush()
 
     def event(self, event: Event) -> None:
         """Take one event."""
         if self._silent:
             return
-        match event:
-            case StepEvent(job, action, moment):
-                if moment is Moment.RECORDED and (self._verbose or action in _SAID_BRIEFLY):
-                    self._say(f"{job}: {_DONE[action]}")
-            case PullEvent(image, done, total):
-                part = f" {100 * done // total} %" if total else ""
-                self._say(f"pulling {image}{part}", keep=False)
-            case NoteEvent(text):
-                self._say(text)
-
-    def _say(self, text: str, *, keep: bool = True) -> None:
         with self._lock:
-            if not self._live:
-                if keep or text != self._shown:
-                    sys.stderr.write(f"{text}\n")
-                self._shown = text
+            self._told = self._told.after(event)
+            lines = self._told.kept(self._style)
+            live = self._told.live(self._style) if self._style.tty else ""
+            if not lines and live == self._live:
                 return
-            self._write(text)
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r\x1b[2K{text[:100]}")
-        sys.stderr.flush()
-        self._shown = text
-
-    def _clear(self) -> None:
-        with self._lock:
-            if self._live and self._shown:
-                sys.stderr.write("\r\x1b[2K")
-                sys.stderr.flush()
+            erase = _ERASE if self._live else ""
+            sys.stderr.write(erase + "".join(f"{line}\n" for line in lines) + live)
+            sys.stderr.flush()
+            self._live = live

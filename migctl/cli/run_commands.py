@@ -33,10 +33,16 @@ def up(
     attach: Annotated[bool, typer.Option("--attach", help="Show the logs of all jobs until they have ended.")] = False,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when all jobs run (the default).")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace changed jobs, remove those no longer in the plan.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace changed jobs, remove those no longer in the plan.")
+    ] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Run failed, stopped and lost jobs again.")] = False,
-    enable_mig: Annotated[bool, typer.Option("--enable-mig", help="Turn MIG mode on where it is off (idle GPUs only).")] = False,
-    wait_for: Annotated[float, typer.Option("--wait-for", metavar="S", help="Wait up to S seconds for others to let go.")] = 0.0,
+    enable_mig: Annotated[
+        bool, typer.Option("--enable-mig", help="Turn MIG mode on where it is off (idle GPUs only).")
+    ] = False,
+    wait_for: Annotated[
+        float, typer.Option("--wait-for", metavar="S", help="Wait up to S seconds for others to let go.")
+    ] = 0.0,
 ) -> None:
     """Make the GPU instances, start the jobs; what runs already is left alone."""
     from migctl.cli.plans import load_plan
@@ -57,7 +63,8 @@ def down(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run's name or its plan file.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All of your runs.")] = False,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", "-t", metavar="S", help="Seconds between SIGTERM and SIGKILL; default: each job's.")
+        float | None,
+        typer.Option("--timeout", "-t", metavar="S", help="Seconds between SIGTERM and SIGKILL; default: each job's."),
     ] = None,
 ) -> None:
     """End the jobs and remove exactly what `up` made."""
@@ -70,7 +77,8 @@ def stop(
     common: Common,
     jobs: Annotated[list[str], typer.Argument(metavar="JOB…", help="Jobs, RUN/JOB, or a run.")],
     timeout: Annotated[
-        float | None, typer.Option("--timeout", "-t", metavar="S", help="Seconds between SIGTERM and SIGKILL; default: each job's.")
+        float | None,
+        typer.Option("--timeout", "-t", metavar="S", help="Seconds between SIGTERM and SIGKILL; default: each job's."),
     ] = None,
 ) -> None:
     """End jobs; their containers, instances and logs stay until `down`."""
@@ -82,16 +90,25 @@ def stop(
 def run_one(
     common: Common,
     command: Annotated[list[str], typer.Argument(metavar="COMMAND…", help="The program and its arguments, after --.")],
-    profile: Annotated[str | None, typer.Option("--profile", "-p", help="GPU instance profile, e.g. 1g.5gb; default: the largest that fits.")] = None,
-    image: Annotated[str | None, typer.Option("--image", help="Run in this image; without it: here, in this environment.")] = None,
-    interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Stay attached until it ends, then clean up.")] = False,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the run and the job; default: from the command.")] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", "-p", help="GPU instance profile, e.g. 1g.5gb; default: the largest that fits."),
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option("--image", help="Run in this image; without it: here, in this environment.")
+    ] = None,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", "-i", help="Stay attached until it ends, then clean up.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the run and the job; default: from the command.")
+    ] = None,
     cpus: Annotated[int | None, typer.Option("--cpus", help="Physical cores; default: by the rule.")] = None,
-    gpu: Annotated[str | None, typer.Option("--gpu", help="Index, UUID or PCI id; needed where several would do.")] = None,
+    gpu: Annotated[
+        str | None, typer.Option("--gpu", help="Index, UUID or PCI id; needed where several would do.")
+    ] = None,
 ) -> None:
     """Run one command on its own GPU instance and cores; no plan file needed."""
     from migctl.cli.one_job import run_command
 
-    run_command(
-        common, command, profile=profile, image=image, interactive=interactive, name=name, cpus=cpus, gpu=gpu
-    )
+    run_command(common, command, profile=profile, image=image, interactive=interactive, name=name, cpus=cpus, gpu=gpu)

@@ -19,7 +19,9 @@ def register(app: typer.Typer) -> None:
 
 def profiles(
     common: Common,
-    on: Annotated[str | None, typer.Option("--on", metavar="BOARD", help="A board's profiles instead of this machine's.")] = None,
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="BOARD", help="A board's profiles instead of this machine's.")
+    ] = None,
 ) -> None:
     """List the GPU instance profiles: ids, memory, SMs, how many fit and where."""
     from migctl.cli.tables import show_profiles
@@ -30,7 +32,9 @@ def profiles(
 def workers(
     common: Common,
     cores: Annotated[int | None, typer.Option("--cores", help="Physical cores; default: this machine's.")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", help="Trainings at the same time; default: a table of several.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", help="Trainings at the same time; default: a table of several.")
+    ] = None,
     storage: Annotated[Storage | None, typer.Option("--storage", help="Where the data lie.")] = None,
 ) -> None:
     """Print how many num_workers each of several trainings should have."""

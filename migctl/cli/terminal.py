@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Mapping
 from typing import TextIO
 
 from migctl.render.console import Style
 
 
-def style(stream: TextIO, environ: Mapping[str, str], *, no_color: bool) -> Style:
-    """Colour, signs and width for this stream (NO_COLOR, FORCE_COLOR, TERM, COLUMNS are respected)."""
+def style(stream: TextIO, *, no_color: bool) -> Style:
+    """Colour, signs and width for this stream."""
     tty = stream.isatty()
-    colour = (tty or bool(environ.get("FORCE_COLOR"))) and not no_color and not environ.get("NO_COLOR")
-    encoding = (stream.encoding or "ascii").lower().replace("-", "")
-    return Style(
-        tty=tty,
-        color=colour and environ.get("TERM") != "dumb",
-        unicode=encoding.startswith("utf"),
-        width=shutil.get_terminal_size((80, 24)).columns if tty or environ.get("COLUMNS") else 80,
-    )
+    width = shutil.get_terminal_size((80, 24)).columns if tty or os.environ.get("COLUMNS") else 80
+    return Style.of(tty=tty, environ=os.environ, encoding=stream.encoding or "ascii", width=width, no_color=no_color)

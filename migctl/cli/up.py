@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from pathlib import Path
 
 from migctl.cli.common import Common
+from migctl.cli.output import write, write_json
 from migctl.cli.progress import Progress
 from migctl.cli.signals import cancelling, detaching
 from migctl.core.plan import Plan
+from migctl.core.record import Record
 from migctl.engine.converge import UpOptions, UpResult, converge, preview
 from migctl.engine.session import Session
+from migctl.errors import PlanError
 
 
 def bring_up(
@@ -20,19 +23,85 @@ def bring_up(
     if dry_run:
         _show_steps(common, session, plan, options)
         return
-    again = f"`migctl down {plan.name}` removes what was made, `migctl up` goes on."
-    with Progress(common) as progress, cancelling("undoing what was made; Ctrl-C again stops at once", again) as cancel:
-        result = converge(session, plan, options, progress.event, cancel)
-    _show(common, session, plan, result, brief=wait or attach)
+    if session.root != Path("/"):
+        raise PlanError(
+            "other-root",
+            "MIGCTL_ROOT points to another machine's tree: only plans can be made for it",
+            hint="migctl up --dry-run, or unset MIGCTL_ROOT",
+        )
+    result = start(common, session, plan, options)
+    if common.json and not (wait or attach):
+        from migctl.render.up_text import up_json
+
+        write_json(up_json(result.run, result.records, result.started, result.decision.difference, result.notices))
+    elif not common.json:
+        from migctl.render.up_text import up_text
+
+        write(
+            up_text(
+                result.run,
+                result.records,
+                result.started,
+                result.decision.difference,
+                result.notices,
+                common.style(),
+                simulated=session.nvml,
+                quiet=common.quiet,
+            )
+        )
+    if attach:
+        _attach(session, result)
     if wait or attach:
-        _stay(common, session, plan, attach=attach)
+        stay(common, session, result)
 
 
-def _show(common: Common, session: Session, plan: Plan, result: UpResult, *, brief: bool) -> None:
-    from migctl.render.up_text import up_json, up_text
+def start(common: Common, session: Session, plan: Plan, options: UpOptions) -> UpResult:
+    """Converge with progress and signals."""
+    again = f"`migctl down {plan.name}` removes what was made, `migctl up` goes on."
+    with (
+        Progress(common, total=len(plan.jobs)) as progress,
+        cancelling("undoing what was made; Ctrl-C again stops at once", again) as cancel,
+    ):
+        return converge(session, plan, options, progress.event, cancel)
 
+
+def stay(common: Common, session: Session, result: UpResult) -> None:
+    """Until all jobs have ended; exit 8 when one did not succeed."""
+    from migctl.engine.follow import verdict, wait
+
+    def ended(record: Record) -> None:
+        if not common.json and not common.quiet:
+            code = "" if record.exit_code is None else f" (exit code {record.exit_code})"
+            write(f"{record.job}: {record.state.value}{code}\n")
+
+    with detaching(f"migctl stop {result.run.name} ends them"):
+        records = wait(session, result.run, (), timeout_s=None, on_end=ended)
     if common.json:
-        if not brief:
-            sys.stdout.write(json.dumps(up_json(plan, result.decision, result.records), ensure_ascii=False, indent=2) + "\n")
+        from migctl.engine.status import status
+        from migctl.render.json_output import status_json
+
+        write_json(status_json(status(session, [result.run.name])))
+    verdict(result.run.name, records)
+
+
+def _attach(session: Session, result: UpResult) -> None:
+    from migctl.engine.follow import read_logs
+
+    width = max((len(name) for name in result.records), default=0)
+    with detaching(f"migctl stop {result.run.name} ends them") as cancel:
+        lines = read_logs(session, result.run, (), follow=True, tail=None, timestamps=False, since=None, cancel=cancel)
+        for job, line in lines:
+            sys.stdout.buffer.write(f"{job:<{width}} | ".encode() + line + b"\n")
+            sys.stdout.buffer.flush()
+
+
+def _show_steps(common: Common, session: Session, plan: Plan, options: UpOptions) -> None:
+    decision, _ = preview(session, plan, options)
+    if decision.allocation.blocked is not None:
+        raise decision.allocation.blocked
+    steps = [str(step) for chain in (*decision.undo, *decision.chains) for step in chain.steps]
+    if common.json:
+        write_json({"version": 1, "run": plan.name, "steps": steps})
         return
-    sys.stdout.write(up_text(plan, result, common.style()))
+    lines = steps or ["nothing: everything in the plan is there already"]
+    write("".join(f"would do  {line}\n" for line in lines))

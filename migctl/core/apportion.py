@@ -25,10 +25,11 @@ def apportion(total: int, weights: Sequence[int]) -> tuple[int, ...]:
     # Whoever's part is below one core gets one, and the others divide what is left; that can push further ones below.
     sharing = set(shares)
     left = total
-    while small := {i for i in sharing if left * weights[i] < sum(weights[j] for j in sharing)}:
+    whole = sum(weights)
+    while small := {i for i in sharing if left * weights[i] < whole}:
         sharing -= small
         left -= len(small)
-    whole = sum(weights[i] for i in sharing)
+        whole = sum(weights[i] for i in sharing)
     for i in sharing:
         shares[i] = left * weights[i] // whole
     spare = left - sum(shares[i] for i in sharing)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 
 _OPERATORS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "<<", "2>", "2>&1", "&>", "1>", "|&"})
 
-_LAUNCHERS = frozenset(
-    {"torchrun", "torch.distributed.run", "torch.distributed.launch", "torch/distributed/run.py"}
-)
+_QUOTING = re.compile(r"""['"\\]""")
+_BLANKS = re.compile(r"[ \t\r\n]+")
+
+_LAUNCHERS = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch", "torch/distributed/run.py"})
 _PER_NODE = ("--nproc_per_node", "--nproc-per-node")
 
 
@@ -19,6 +21,8 @@ def split(text: str) -> tuple[str, ...]:
     Raises:
         ValueError: a quote is not closed, or a backslash ends the text.
     """
+    if not _QUOTING.search(text):
+        return tuple(_BLANKS.sub(" ", text).strip(" ").split(" ")) if text.strip(" \t\r\n") else ()
     try:
         return tuple(shlex.split(text))
     except ValueError as error:

@@ -163,9 +163,10 @@ def _places(
     far: list[str] = []
     mixed: list[str] = []
     unknown: list[str] = []
+    homes = {near: home_node(near, topology) for near in {d.near_node for d in granted}}
     for demand in granted:
         cores = [by_cpu[cpu] for cpu in grants[demand.job].cpus if cpu in by_cpu]
-        home = home_node(demand.near_node, topology)
+        home = homes[demand.near_node]
         if home is not None and any(core.node != home for core in cores):
             far.append(demand.job)
         if len({core.capacity for core in cores}) > 1:

@@ -59,8 +59,9 @@ def problems(
         numa: under `strict` a request must lie on the node of the job's GPU.
         oversubscribe: whether jobs may share CPUs.
     """
-    by_cpu = cores_by_cpu(pool, topology)
-    for demand in demands:
+    asking = [demand for demand in demands if demand.cpuset is not None or demand.cpus is not None]
+    by_cpu = cores_by_cpu(pool, topology) if asking else {}
+    for demand in asking:
         if demand.cpuset is not None:
             error = _cpuset_problem(demand, demand.cpuset, pool, topology, by_cpu, numa)
         elif demand.cpus is not None:
@@ -70,7 +71,7 @@ def problems(
         if error is not None:
             yield error
     if not oversubscribe:
-        yield from _overlaps(demands)
+        yield from _overlaps(asking)
 
 
 def _cpuset_problem(

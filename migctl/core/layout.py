@@ -13,10 +13,8 @@ from migctl.core.plan import Auto, Job, Plan, Strategy
 from migctl.core.selection import select_gpus
 from migctl.core.share import GpuShare, Left
 from migctl.core.sizes import auto_candidates, options
+from migctl.core.views import NOT_OURS
 from migctl.errors import HostError, MigctlError, PlanError
-
-NOT_OURS = "not ours"
-"""Owner of instances that no migctl record names."""
 
 
 def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str, GpuShare], Left]:

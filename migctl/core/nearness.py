@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from migctl.core.topology import Core, Topology
@@ -26,13 +26,13 @@ Free = Mapping[Domain, Sequence[Core]]
 """Free cores by domain, ascending by id."""
 
 
-def by_domain(cores: Iterable[Core]) -> dict[Domain, list[Core]]:
+def by_domain(cores: Iterable[Core]) -> dict[Domain, Sequence[Core]]:
     """Group cores; those of one domain keep their order."""
     groups: dict[Domain, list[Core]] = {}
     for core in cores:
         node = NO_NODE if core.node is None else core.node
         groups.setdefault(Domain(node, core.capacity, core.l3), []).append(core)
-    return groups
+    return dict(groups)
 
 
 def distance_from(near: int | None, topology: Topology) -> Distance:
@@ -71,15 +71,27 @@ def choose(free: Free, count: int, distance: Distance) -> tuple[Core, ...]:
     A job on one remote node runs better than one that straddles two, so a node is left before it is split.
     """
     order = _ordered(free, distance)
-    nodes = list(dict.fromkeys(d.node for d in order))
-    kinds = sorted({d.capacity for d in order}, reverse=True)
-    scopes = [[d for d in order if (d.node, d.capacity) == (node, kind)] for node in nodes for kind in kinds]
-    scopes += [[d for d in order if d.node == node] for node in nodes]
-    scopes += [[d for d in order if d.capacity == kind] for kind in kinds]
-    for scope in scopes:
+    for scope in _scopes(order):
         if sum(len(free[d]) for d in scope) >= count:
             return _gather(free, scope, count)
     return _gather(free, order, count)
+
+
+def _scopes(order: Sequence[Domain]) -> Iterator[Sequence[Domain]]:
+    """The places to look for a job, best first."""
+    nodes: dict[int, list[Domain]] = {}
+    for domain in order:
+        nodes.setdefault(domain.node, []).append(domain)
+    kinds = sorted({d.capacity for d in order}, reverse=True)
+    if len(kinds) == 1:
+        yield from nodes.values()
+        return
+    for domains in nodes.values():
+        for kind in kinds:
+            yield [d for d in domains if d.capacity == kind]
+    yield from nodes.values()
+    for kind in kinds:
+        yield [d for d in order if d.capacity == kind]
 
 
 def gather(free: Free, count: int, distance: Distance) -> tuple[Core, ...]:
@@ -87,18 +99,19 @@ def gather(free: Free, count: int, distance: Distance) -> tuple[Core, ...]:
     return _gather(free, _ordered(free, distance), count)
 
 
-def without(free: Free, cores: Iterable[Core]) -> dict[Domain, list[Core]]:
+def without(free: Free, cores: Iterable[Core]) -> dict[Domain, Sequence[Core]]:
     """What is free once `cores` are not."""
     gone = by_domain(cores)
     return {
-        domain: [core for core in left if core not in gone[domain]] if domain in gone else list(left)
+        domain: [core for core in left if core not in gone[domain]] if domain in gone else left
         for domain, left in free.items()
     }
 
 
 def _ordered(free: Free, distance: Distance) -> list[Domain]:
     filled = [domain for domain, cores in free.items() if cores]
-    return sorted(filled, key=lambda d: (distance(d.node), d.node, -d.capacity, d.l3))
+    far = {node: distance(node) for node in {domain.node for domain in filled}}
+    return sorted(filled, key=lambda d: (far[d.node], d.node, -d.capacity, d.l3))
 
 
 def _gather(free: Free, scope: Sequence[Domain], count: int) -> tuple[Core, ...]:

@@ -71,3 +71,10 @@ def uniform_topology(cores: int, threads: int = 1) -> Topology:
         ),
         nodes_with_memory=frozenset({0}),
     )
+
+
+def flat(cores: int) -> Topology:
+    """A machine of so many cores of which nothing else is known: one hardware thread each, one socket, one L3 domain."""
+    return Topology(
+        cores=tuple(Core(id=n, cpus=CpuSet({n}), offline=CpuSet(), socket=0, node=None, l3=0) for n in range(cores))
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from migctl.core.allocation import Allocation
 from migctl.core.cpuset import CpuSet
 from migctl.core.events import Event
-from migctl.core.mig import Gpu, Placement
+from migctl.core.mig import Placement
 from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
 from migctl.core.reconcile import Difference
@@ -51,10 +51,11 @@ class UpOptions:
 class UpResult:
     """What `up` did, or would do."""
 
+    run: Run
     decision: Decision
     records: Mapping[str, Record]
     started: tuple[str, ...]
-    gpus: tuple[Gpu, ...]
+    notices: tuple[Notice, ...]
 
 
 def preview(session: Session, plan: Plan, options: UpOptions) -> tuple[Decision, Look]:
@@ -97,22 +98,14 @@ def converge(
             decision, seen = _decide(shop, plan, options)
             _refuse_waiting(decision.allocation)
         if not decision.chains and not decision.undo:
-            return UpResult(decision=decision, records=seen.records, started=(), gpus=seen.observed.gpus)
+            run = ledger.run(plan.name) or _run(shop, plan, decision, seen)
+            return _result(run, decision, seen.records)
         return _act(shop, plan, decision, seen, images)
 
 
 def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Mapping[str, str]) -> UpResult:
     session = shop.session
-    run = shop.ledger.run(plan.name) or Run(
-        name=plan.name,
-        plan_path=plan.path,
-        owner_uid=session.caller.uid,
-        runtime=plan.runtime.value,
-        strategy=decision.allocation.strategy.value,
-        nvml=session.nvml,
-        boot_id=seen.observed.boot_id,
-        created_at=session.now(),
-    )
+    run = shop.ledger.run(plan.name) or _run(shop, plan, decision, seen)
     shop.ledger.save_run(run)
     leaving = {chain.job: seen.records[chain.job] for chain in decision.undo}
     staying = {name: r for name, r in seen.records.items() if name not in leaving}
@@ -138,11 +131,38 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
         _undo(shop, run, [c.job for c in decision.chains], problems)
     final = {**staying, **outcome.records}
     _claim(session, run, final.values(), seen.observed.boot_id)
+    return _result(run, decision, final)
+
+
+def _run(shop: Workshop, plan: Plan, decision: Decision, seen: Look) -> Run:
+    return Run(
+        name=plan.name,
+        plan_path=plan.path,
+        owner_uid=shop.session.caller.uid,
+        runtime=plan.runtime.value,
+        strategy=decision.allocation.strategy.value,
+        nvml=shop.session.nvml,
+        boot_id=seen.observed.boot_id,
+        created_at=shop.session.now(),
+    )
+
+
+def _result(run: Run, decision: Decision, records: Mapping[str, Record]) -> UpResult:
+    diff = decision.difference
+    undone = {chain.job for chain in decision.undo}
+    notices = list(decision.allocation.notices)
+    for names, what in ((diff.changed, "changed in the plan"), (diff.removed, "no longer in the plan")):
+        stay = [name for name in names if name not in undone]
+        if stay:
+            notices.append(
+                Notice("kept-as-it-was", f"{what}, and left as it is: {', '.join(stay)}", hint="migctl up --replace")
+            )
     return UpResult(
+        run=run,
         decision=decision,
-        records=final,
-        started=tuple(c.job for c in decision.chains),
-        gpus=seen.observed.gpus,
+        records=records,
+        started=tuple(chain.job for chain in decision.chains),
+        notices=tuple(notices),
     )
 
 

@@ -217,7 +217,8 @@ def _argv(draft: Draft, setting: Setting) -> tuple[tuple[str, ...] | None, tuple
         what = f"starts {ranks} processes for one GPU each" if ranks else f"sets WORLD_SIZE={world}"
         report.notice(
             "several-ranks",
-            f"job {draft.origin} {what}, but a job sees one CUDA device; ranks on one instance compete, and NCCL refuses most such set-ups",
+            f"job {draft.origin} {what}, but a job sees one CUDA device; "
+            "ranks on one instance compete, and NCCL refuses most such set-ups",
             _start(draft, "command" if ranks else "environment"),
             "use one process a job, or a larger profile",
         )
@@ -248,7 +249,7 @@ def _check_start_values(draft: Draft, report: Report) -> None:
 def _check_labels(draft: Draft, report: Report) -> None:
     for name in draft.model.labels or {}:
         if name.startswith(_OWN_LABELS) or not name:
-            what = "an empty name" if not name else name
+            what = name or "an empty name"
             report.error(
                 "reserved-label",
                 f"{what} cannot be a label of a job: {_OWN_LABELS}* are migctl's own",

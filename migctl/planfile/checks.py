@@ -10,7 +10,7 @@ from migctl.planfile.assemble import CONTAINER_ONLY
 from migctl.planfile.expand import Draft
 from migctl.planfile.problems import Report
 
-_EVERY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 -- compared, never bound
+_EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 
 def check(drafts: Sequence[Draft], jobs: Sequence[Job], runtime: RuntimeName, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""Field types with Compose's forms: command, environment, volumes, ports, ulimits and their short and long spellings."""
+"""Field types with Compose's forms: command, environment, ports, ulimits and their short and long spellings."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Annotated
 from pydantic import BeforeValidator, PlainValidator, WithJsonSchema
 
 from migctl.core.command import split
-from migctl.core.plan import Port, Ulimit, Volume
+from migctl.core.plan import Port, Ulimit
 from migctl.planfile.gpu_fields import Listed
+from migctl.planfile.mount_fields import STRING_OR_MAP, one_or_more, only
 from migctl.planfile.nodes import Mapping, Node, Scalar, Sequence
 from migctl.planfile.problems import Refusal, did_you_mean
 from migctl.planfile.scalars import flag, is_null, kind, text, verbatim, whole
 
-_VOLUME_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_NO_EFFECT = frozenset({"rw", "cached", "delegated", "consistent"})
 _PORT = re.compile(
-    r"(?:(?P<ip>\[[0-9a-fA-F:.]+\]|[0-9.]+):)?(?:(?P<host>\d{0,5}):)?(?P<container>\d{1,5})(?:/(?P<protocol>\w+))?"
+    r"(?:(?P<ip>\[[0-9a-fA-F:.]+\]|[0-9]{1,3}(?:\.[0-9]{1,3}){3}):)?(?:(?P<host>\d{0,5}):)?(?P<container>\d{1,5})(?:/(?P<protocol>\w+))?"
 )
 _PROTOCOLS = ("tcp", "udp", "sctp")
 _ULIMITS = (
@@ -104,6 +103,8 @@ def variables(node: object) -> dict[str, Node]:
                 offset=item.start,
             )
         name, equals, value = item.text.partition("=")
+        if name in found:
+            raise Refusal(f"has {name} twice", "delete or rename one", id="duplicate-key", offset=item.start)
         found[name] = (
             Scalar(value, False, item.start, item.end) if equals else Scalar("", True, item.start, item.end)
         )
@@ -122,116 +123,15 @@ def label_value(node: object) -> str:
     return "" if isinstance(node, Scalar) and is_null(node) else verbatim(node)
 
 
-def one_or_more(node: object) -> tuple[Node, ...]:
-    """A list, or one value that stands for a list of it."""
-    if isinstance(node, Sequence):
-        return node.items
-    if isinstance(node, (Scalar, Mapping)):
-        return (node,)
-    raise Refusal("must be one value or a list")
-
-
 def env_file(node: object) -> EnvFile:
     """A path, or `{path, required}`."""
     if isinstance(node, Mapping):
-        _only(node, ("path", "required", "format"))
+        only(node, ("path", "required", "format"))
         if "path" not in node.entries:
             raise Refusal("needs path", "write {path: train.env, required: false}")
         required = flag(node.entries["required"]) if "required" in node.entries else True
         return EnvFile(_filled(node.entries["path"]), required, node.entries["path"].start)
     return EnvFile(_filled(node), True, node.start if isinstance(node, Scalar) else -1)
-
-
-def volume(node: object) -> Volume:
-    """`source:target[:ro]`, a target alone, or Compose's long form. Host paths stay as written here."""
-    if isinstance(node, Mapping):
-        return _long_volume(node)
-    spelt = text(node)
-    parts = spelt.split(":")
-    if len(parts) > 3 or not all(parts):
-        raise Refusal(
-            f"must be source:target or source:target:ro, got {spelt!r}",
-            "a path that holds ':' needs the long form: {type: bind, source: …, target: …}",
-        )
-    if len(parts) == 1:
-        return Volume(_target(parts[0]), None, "volume")
-    options = parts[2].split(",") if len(parts) == 3 else []
-    for option in options:
-        if option in ("z", "Z"):
-            raise Refusal(
-                f"option {option} relabels host files for SELinux, which migctl does not do",
-                "use security_opt: [label=disable]",
-            )
-        if option != "ro" and option not in _NO_EFFECT:
-            raise Refusal(f"takes ro or rw as option, got {option!r}", did_you_mean(option, ["ro", "rw"]))
-    source, target = parts[0], _target(parts[1])
-    return Volume(target, source, _volume_kind(source), "ro" in options)
-
-
-def _volume_kind(source: str) -> str:
-    if source.startswith(("/", ".", "~")):
-        return "bind"
-    if not _VOLUME_NAME.fullmatch(source):
-        raise Refusal(
-            f"must start with a path or the name of a volume, got {source!r}", f"write ./{source} for a path"
-        )
-    return "volume"
-
-
-def _target(path: str) -> str:
-    if not path.startswith("/"):
-        raise Refusal(f"must have an absolute path in the container, got {path!r}", "write source:/target")
-    if not path.strip("/"):
-        raise Refusal("cannot cover the whole container (target /)", "choose a folder such as /workspace")
-    return path.rstrip("/")
-
-
-def _long_volume(node: Mapping) -> Volume:
-    _only(node, ("type", "source", "target", "read_only", "bind", "volume", "tmpfs", "consistency"))
-    form = text(node.entries["type"]) if "type" in node.entries else "volume"
-    if form not in ("bind", "volume", "tmpfs"):
-        raise Refusal(
-            f"has a type that is not available: {form!r}",
-            did_you_mean(form, ["bind", "volume", "tmpfs"]) or "write bind, volume or tmpfs",
-        )
-    if "target" not in node.entries:
-        raise Refusal("needs target")
-    for key, allowed in (("bind", ("create_host_path",)), ("volume", ()), ("tmpfs", ())):
-        below = node.entries.get(key)
-        if isinstance(below, Mapping):
-            for name, mark in below.keys.items():
-                if name not in allowed:
-                    where = "tmpfs: [/path:size=1g]" if key == "tmpfs" else None
-                    raise Refusal(
-                        f"has an option that is not available: {key}.{name}",
-                        where and f"use the key {where}",
-                        offset=mark.start,
-                    )
-    bind = node.entries.get("bind")
-    if (
-        isinstance(bind, Mapping)
-        and "create_host_path" in bind.entries
-        and flag(bind.entries["create_host_path"])
-    ):
-        raise Refusal(
-            "asks to create the host's folder; a source that does not exist is an error here",
-            "make the folder, and delete create_host_path",
-        )
-    source = text(node.entries["source"]) if "source" in node.entries else None
-    if form == "bind" and not source:
-        raise Refusal("of type bind needs source")
-    if form == "tmpfs" and source:
-        raise Refusal("of type tmpfs has no source")
-    if form == "volume" and source is not None and not _VOLUME_NAME.fullmatch(source):
-        raise Refusal(f"of type volume takes a name as source, got {source!r}", "write type: bind for a path")
-    if form == "bind" and source is not None and not source.startswith(("/", ".", "~")):
-        source = f"./{source}"
-    return Volume(
-        _target(text(node.entries["target"])),
-        source,
-        form,
-        "read_only" in node.entries and flag(node.entries["read_only"]),
-    )
 
 
 def port(node: object) -> Port:
@@ -258,7 +158,7 @@ def port(node: object) -> Port:
 
 
 def _long_port(node: Mapping) -> Port:
-    _only(node, ("target", "published", "host_ip", "protocol", "mode", "name", "app_protocol"))
+    only(node, ("target", "published", "host_ip", "protocol", "mode", "name", "app_protocol"))
     if "target" not in node.entries:
         raise Refusal("needs target", "write {target: 80, published: 8080}")
     entries = node.entries
@@ -296,7 +196,7 @@ def ulimits(node: object) -> tuple[Ulimit, ...]:
                 offset=node.keys[name].start,
             )
         if isinstance(value, Mapping):
-            _only(value, ("soft", "hard"))
+            only(value, ("soft", "hard"))
             if len(value.entries) < 2:
                 raise Refusal(f"needs soft and hard for {name}", offset=value.start)
             soft, hard = whole(value.entries["soft"]), whole(value.entries["hard"])
@@ -327,13 +227,6 @@ def hosts(node: object) -> tuple[str, ...]:
     return tuple(found)
 
 
-def mount_point(node: object) -> str:
-    """An absolute path of the container, with options after a colon."""
-    spelt = text(node)
-    _target(spelt.partition(":")[0])
-    return spelt
-
-
 def _filled(node: object) -> str:
     value = text(node)
     if not value.strip():
@@ -341,20 +234,8 @@ def _filled(node: object) -> str:
     return value
 
 
-def _only(node: Mapping, known: tuple[str, ...]) -> None:
-    for key, mark in node.keys.items():
-        if key not in known:
-            raise Refusal(
-                f"has an unknown key {key!r}",
-                did_you_mean(key, known) or f"it takes {', '.join(known)}",
-                id="unknown-key",
-                offset=mark.start,
-            )
-
-
 _STRINGS = {"type": "array", "items": {"type": ["string", "number", "boolean"]}}
 _MAP = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
-_STRING_OR_MAP = {"anyOf": [{"type": ["string", "integer"]}, {"type": "object"}]}
 
 Arguments = Annotated[
     Command, PlainValidator(command), WithJsonSchema({"anyOf": [{"type": "string"}, _STRINGS]})
@@ -372,17 +253,12 @@ Labels = Annotated[
 EnvFiles = Annotated[
     tuple[Annotated[EnvFile, PlainValidator(env_file)], ...],
     BeforeValidator(one_or_more),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": _STRING_OR_MAP}]}),
-]
-Volumes = Annotated[
-    tuple[Annotated[Volume, PlainValidator(volume)], ...],
-    Listed,
-    WithJsonSchema({"type": "array", "items": _STRING_OR_MAP}),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": STRING_OR_MAP}]}),
 ]
 Ports = Annotated[
     tuple[Annotated[Port, PlainValidator(port)], ...],
     Listed,
-    WithJsonSchema({"type": "array", "items": _STRING_OR_MAP}),
+    WithJsonSchema({"type": "array", "items": STRING_OR_MAP}),
 ]
 Ulimits = Annotated[
     tuple[Ulimit, ...],
@@ -393,9 +269,4 @@ Hosts = Annotated[
     tuple[str, ...],
     PlainValidator(hosts),
     WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, _MAP]}),
-]
-Tmpfs = Annotated[
-    tuple[Annotated[str, PlainValidator(mount_point)], ...],
-    BeforeValidator(one_or_more),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]

@@ -10,6 +10,7 @@ from migctl.core.handover import HANDED
 from migctl.errors import PlanError
 from migctl.planfile.dotenv import Variable, parse
 from migctl.planfile.expand import Draft
+from migctl.planfile.interpolation import references
 from migctl.planfile.mounts import absolute
 from migctl.planfile.nodes import Mapping as MappingNode
 from migctl.planfile.problems import Refusal, Report
@@ -68,6 +69,14 @@ class Environments:
                 found.pop(name, None)
             else:
                 found[name] = taken
+        for name, value in found.items():
+            if unknown := next((word for word in references(value) if word not in HANDED), None):
+                self._report.error(
+                    "unknown-variable",
+                    f"{name} of job {draft.origin} holds ${{{unknown}}}, which is nothing that migctl hands to a job",
+                    _offset(node, name),
+                    f"there are {', '.join(HANDED)}",
+                )
         return tuple(found.items())
 
     def _variables(self, name: str, offset: int, *, required: bool) -> tuple[Variable, ...]:
@@ -93,10 +102,10 @@ class Environments:
         inside = Report(source)
         variables = parse(source, inside, self._environ)
         for one in variables:
-            if refused := _refused(one.name):
-                inside.error(refused.id, refused.message, one.offset, refused.hint)
-        for error in inside.errors:
-            self._report.add(error)
+            if bad := _refused(one.name):
+                inside.error(bad.id, bad.message, one.offset, bad.hint)
+        for problem in inside.errors:
+            self._report.add(problem)
         return variables
 
 
@@ -118,7 +127,7 @@ def _refused(name: str) -> Refusal | None:
 
 def _offset(node: object, name: str) -> int:
     if isinstance(node, MappingNode):
-        return node.keys[name].start
+        return node.keys[name].start if name in node.keys else node.start
     if (items := getattr(node, "items", None)) is not None:
         return next((item.start for item in items if getattr(item, "text", "").partition("=")[0] == name), -1)
     return -1

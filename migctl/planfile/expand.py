@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -96,7 +97,8 @@ def drafts(jobs: MappingNode, defaults: MappingNode | None, scope: Scope, report
 
 
 def _check_name(key: Scalar, report: Report) -> bool:
-    if (why := ambiguous(key)) and not (kind(key) == "int" and key.text == str(int(key.text or "0", 0))):
+    # A decimal number is the same name for every reader.
+    if (why := ambiguous(key)) and not re.fullmatch(r"0|[1-9][0-9]*", key.text):
         report.error(
             "quote-it", f"the job's name must be text, and {why}", key.start, f'quote it: "{key.text}"'
         )

@@ -26,7 +26,10 @@ INTERPOLATED = {"type": "string", "pattern": r"\$\{"}
 
 
 def profile(node: object) -> str:
-    """A profile's name as the driver spells it: `3g.40gb`, `1g.5gb+me`. Kubernetes' `1g.5gb.me` and `MIG 1g.5gb` are understood."""
+    """A profile's name as the driver spells it: `3g.40gb`, `1g.5gb+me`.
+
+    Kubernetes' `1g.5gb.me` and NVML's `MIG 1g.5gb` are understood.
+    """
     if not isinstance(node, Scalar) or (node.plain and kind(node) != "text"):
         what = shown(node)
         raise Refusal(
@@ -41,7 +44,8 @@ def profile(node: object) -> str:
     of_compute, compute, memory, attribute = match.groups()
     if of_compute is not None and of_compute != compute:
         raise Refusal(
-            f"{node.text} asks for a part of a GPU instance; a job gets a whole one, since compute instances of one share their memory",
+            f"{node.text} asks for a part of a GPU instance; a job gets a whole one, "
+            "since compute instances of one share their memory",
             f"write {compute}g.{memory}gb{attribute}, or a smaller profile",
             id="bad-profile",
             whole=True,
@@ -81,7 +85,8 @@ def instance(node: object) -> str:
     spelt = text(node)
     if old := _OLD_MIG_UUID.fullmatch(spelt):
         raise Refusal(
-            f"{spelt} is the form before driver 470 (GPU instance {old[1]}, compute instance {old[2]}); drivers since do not know it",
+            f"{spelt} is the form before driver 470 (GPU instance {old[1]}, compute instance {old[2]}); "
+            "drivers since do not know it",
             "`nvidia-smi -L` and `migctl status` print the new one: MIG- and a UUID",
             id="old-mig-uuid",
             whole=True,
@@ -215,7 +220,7 @@ def cores(node: object) -> int:
         and float(node.text) % 1
     ):
         raise Refusal(
-            f"must be whole physical cores, got {node.text}",
+            f"must be whole physical cores, got {shown(node)}",
             f"write {max(1, round(float(node.text)))}: a cpuset has no fractions",
         )
     return positive(node)

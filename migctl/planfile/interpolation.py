@@ -98,7 +98,7 @@ def _fill_scalar(node: Scalar, scope: Scope, report: Report, at_start: bool) -> 
         )
         report.error(refusal.id, refusal.message, offset, refusal.hint)
         return None
-    if "\0" in value or not value.isascii() and not encodable(value):
+    if "\0" in value or not encodable(value):
         report.error(
             "control-character",
             "interpolation makes a character that no argument or path may hold",

@@ -109,6 +109,11 @@ REFUSED_IN_PLAN: Mapping[str, Reason] = {
         "this looks like a mig-parted configuration: a plan has jobs",
         "write a job with a profile for each training",
     ),
+    "gpus": Reason(
+        "gpu-by-other-way",
+        "gpus is not a key of a plan: gpu says on which GPUs, and each job gets one instance",
+        "write gpu: [0, 1], and a job for each instance",
+    ),
     "volumes": Reason(
         "unknown-key",
         "volumes belong to a job",

@@ -6,18 +6,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
-from migctl.planfile.compose_fields import (
-    Arguments,
-    EnvFiles,
-    Environment,
-    Hosts,
-    Labels,
-    Ports,
-    Tmpfs,
-    Ulimits,
-    Volumes,
-)
+from migctl.planfile.compose_fields import Arguments, EnvFiles, Environment, Hosts, Labels, Ports, Ulimits
 from migctl.planfile.gpu_fields import Cores, Cpus, Gpus, Instance, Natural, Positive, Profile, Workers
+from migctl.planfile.mount_fields import Tmpfs, Volumes
 from migctl.planfile.plain_fields import (
     Flag,
     Later,

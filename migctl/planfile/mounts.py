@@ -24,7 +24,9 @@ _DEVICES = ("/dev", "/dev/char", "/dev/dri")
 
 
 def absolute(path: str, folder: str, environ: Mapping[str, str]) -> str:
-    """A path of the plan: `~` is the caller's home, a relative one starts at the plan's folder; `..` is resolved by text, as in Compose.
+    """A path of the plan: `~` is the caller's home, a relative one starts at the plan's folder.
+
+    `..` is resolved by text, as in Compose.
 
     Raises:
         Refusal: `~name` of an unknown user.
@@ -54,7 +56,7 @@ def checked(volume: Volume, folder: str, environ: Mapping[str, str]) -> Volume:
     engine = environ.get("DOCKER_HOST", "")
     for path in dict.fromkeys((source, os.path.realpath(source))):
         _refuse_socket(path, engine)
-        if path in _DEVICES or path.startswith("/dev/nvidia") or path.startswith("/proc/driver/nvidia"):
+        if path in _DEVICES or path.startswith(("/dev/nvidia", "/proc/driver/nvidia")):
             raise Refusal(
                 f"mounts {path}, and with it GPU devices past the plan",
                 "delete it: migctl gives the job its instance",

@@ -14,8 +14,9 @@ MOST = 100
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """The hint for a misspelt word, or nothing."""
-    near = get_close_matches(word.lower(), sorted(known), n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else None
+    near = get_close_matches(word.lower(), sorted(known), n=3, cutoff=0.6)
+    swapped = (other for other in near if sorted(other) == sorted(word.lower()))
+    return f"did you mean {next(swapped, near[0])}?" if near else None
 
 
 class Refusal(ValueError):  # noqa: N818 -- raised inside field types; becomes a PlanError with the field's name and place
@@ -54,7 +55,7 @@ class Report:
         self._errors: dict[tuple[str, str, Where | str | None], MigctlError] = {}
         self._notices: dict[tuple[str, str], Notice] = {}
 
-    def place(self, offset: int) -> Where | str | None:
+    def place(self, offset: int) -> Where | None:
         """The place of an offset; values that came from the command line have none."""
         return self.source.where(offset) if offset >= 0 else None
 

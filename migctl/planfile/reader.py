@@ -9,7 +9,7 @@ from pathlib import Path
 
 from migctl.core import names
 from migctl.core.plan import CpuShare, CpuSplit, Numa, Plan, RuntimeName, Strategy
-from migctl.errors import PlanError, Problems
+from migctl.errors import PlanError, Problems, Where
 from migctl.planfile.assemble import Setting, job
 from migctl.planfile.checks import check
 from migctl.planfile.environment import Environments
@@ -47,13 +47,18 @@ def find(folder: Path) -> Path:
     )
 
 
-def load(path: Path, environ: Mapping[str, str], *, overrides: Mapping[str, Value] | None = None) -> Plan:
+def load(
+    path: Path,
+    environ: Mapping[str, str],
+    **overrides: Value,
+) -> Plan:
     """Read a plan file.
 
     Args:
         path: the file; relative paths in it start at its folder.
         environ: the caller's environment, for `${NAME}` and variables without value.
-        overrides: plan keys from the command line (`{"runtime": "process"}`), which replace the file's.
+        overrides: plan keys from the command line (`runtime="process"`), which replace the file's;
+            `None` replaces nothing.
 
     Raises:
         Problems: every mistake of the file, each a PlanError with its place.
@@ -71,8 +76,7 @@ def loads(
     name: str,
     folder: Path,
     environ: Mapping[str, str],
-    *,
-    overrides: Mapping[str, Value] | None = None,
+    **overrides: Value,
 ) -> Plan:
     """Read a plan from text; `name` stands in messages, and gives the run's name where the text has none.
 
@@ -95,7 +99,9 @@ def one_job(
     plan: Mapping[str, Value] | None = None,
     **keys: Value,
 ) -> Plan:
-    """A plan of one job from keyword values, through the same models; nothing is interpolated in them but `${MIGCTL_…}` at the start.
+    """A plan of one job from keyword values, through the same models.
+
+    Nothing in them is interpolated but `${MIGCTL_…}` at the start: the caller's shell has done the rest.
 
     Args:
         folder: where relative paths start.
@@ -109,8 +115,6 @@ def one_job(
     """
     report = Report(Source("", "command line"))
     chosen = name if name is not None else _name_of(keys.get("command"))
-    if why := names.problem(chosen):
-        report.error("bad-name", f"the name {chosen!r} {why}", -1, f"write {names.sanitised(chosen, 'run')}")
     root = from_value({**(plan or {}), "jobs": {chosen: keys}})
     where = str(Path(os.path.abspath(folder)))  # noqa: PTH100 -- as in load
     assert isinstance(root, MappingNode)
@@ -118,13 +122,9 @@ def one_job(
 
 
 def _name_of(command: Value) -> str:
-    words = (
-        command.split()
-        if isinstance(command, str)
-        else [str(word) for word in command]
-        if isinstance(command, (list, tuple))
-        else []
-    )
+    words: list[str] = []
+    if isinstance(command, (str, list, tuple)):
+        words = command.split() if isinstance(command, str) else [str(word) for word in command]
     script = next(
         (word for word in words if re.search(r"\.\w+$", word) and not word.startswith("-")),
         words[0] if words else "run",
@@ -137,18 +137,14 @@ def _plan(
     path: str,
     folder: str,
     environ: Mapping[str, str],
-    overrides: Mapping[str, Value] | None,
+    overrides: Mapping[str, Value],
     whole: Path,
 ) -> Plan:
     report = Report(source)
     root = compose(report)
-    if root is None and not report.failed or (root is not None and is_null(root)):
-        report.error(
-            "empty-plan",
-            "the plan file is empty",
-            -1,
-            "a plan needs at least jobs: {NAME: {image: …, command: …}}",
-        )
+    if (root is None and not report.failed) or (root is not None and is_null(root)):
+        hint = "a plan needs at least jobs: {NAME: {image: …, command: …}}"
+        report.add(PlanError("empty-plan", "the plan file is empty", where=Where(source.name), hint=hint))
     elif root is not None and not isinstance(root, MappingNode):
         report.error(
             "not-a-plan",
@@ -159,10 +155,11 @@ def _plan(
     if not isinstance(root, MappingNode):
         report.finish()
         raise AssertionError("a report without error")
-    if overrides:
-        more = from_value(dict(overrides))
-        assert isinstance(more, MappingNode)
-        root = MappingNode({**root.entries, **more.entries}, {**root.keys, **more.keys}, root.start, root.end)
+    more = from_value({key: value for key, value in overrides.items() if value is not None})
+    assert isinstance(more, MappingNode)
+    root = MappingNode(
+        {**root.entries, **more.entries}, {**root.keys, **more.keys}, root.start, root.end, root.dollar
+    )
     stem = (
         whole.stem
         if whole.name not in STANDARD and whole.stem not in ("plan", "migctl")
@@ -239,6 +236,8 @@ def _build(
 
 
 def _jobs(root: MappingNode, node: Node | None, report: Report) -> MappingNode | None:
+    if node is None and "services" in root.entries:
+        return None  # a Compose file: that is said already
     if node is None:
         offset = root.keys["jobs"].start if "jobs" in root.keys else root.start
         what = "jobs is empty" if "jobs" in root.keys else "the plan has no jobs"

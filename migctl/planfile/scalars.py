@@ -17,13 +17,11 @@ _FLOAT = re.compile(
 )
 
 # YAML 1.1 types as https://yaml.org/type/ describes them, which PyYAML and many editors still follow.
-_BOOL_11 = re.compile(r"y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF")
+_BOOL_11 = re.compile(r"yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF")
 _OCTAL_11 = re.compile(r"[-+]?0[0-9_]+")
 _SEXAGESIMAL_11 = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 _UNDERSCORE_11 = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?)")
 _DATE_11 = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?")
-
-_MOST_DIGITS = 18
 
 
 def kind(node: Node | object) -> str:
@@ -72,7 +70,8 @@ def old_reading(text: str) -> str | None:
     if _DATE_11.fullmatch(text):
         return "a date"
     if "_" in text and _UNDERSCORE_11.fullmatch(text):
-        return "a number"
+        plain = text.replace("_", "")
+        return f"the number {plain}" if plain else None
     return None
 
 
@@ -125,7 +124,7 @@ def whole(node: object) -> int:
                 _decimal(node.text),
                 id="yaml-number",
             )
-        if re.fullmatch(r"[-+]?[0-9]{1,%d}" % _MOST_DIGITS, node.text):
+        if re.fullmatch(r"[-+]?[0-9]{1,18}", node.text):
             return int(node.text)
         if re.fullmatch(r"[-+]?[0-9]{1,9}\.0+", node.text):
             return int(float(node.text))

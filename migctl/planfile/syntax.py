@@ -59,6 +59,7 @@ _TEXTS: tuple[tuple[str, str, str | None], ...] = (
         "begin the list on its own line",
     ),
     (r"undefined alias|undefined tag handle", "a tag or alias that nothing defines", "quote the value"),
+    (r"nesting depth|depth limit", "values are nested too deep", None),
     (r"duplicate anchor", "an anchor stands twice", "rename one"),
     (
         r"alphabetic or numeric character",

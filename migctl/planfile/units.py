@@ -8,7 +8,7 @@ from migctl.planfile.nodes import Scalar
 from migctl.planfile.problems import Refusal
 from migctl.planfile.scalars import kind, old_reading, shown
 
-# Compose's byte values (compose-spec, 11-extension "Specifying byte values"): k, m and g are powers of 1024, with or without b and i.
+# Compose's byte values (compose-spec, "Specifying byte values"): k, m and g are powers of 1024, with or without b.
 _SIZE = re.compile(r"([0-9]{1,15})(\.[0-9]{1,9})? ?([kmgtp]?)(i?)(b?)", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
@@ -49,7 +49,7 @@ def sizeable_bytes(node: object) -> int:
         spelt = node.text.strip() if isinstance(node, Scalar) else ""
         raise Refusal(
             f"is {value} bytes, less than any use needs",
-            f"give a unit: {spelt}g" if spelt.isdigit() else "give a unit like m or g",
+            f"give a unit: {spelt}m or {spelt}g" if spelt.isdigit() else "give a unit like m or g",
         )
     return value
 

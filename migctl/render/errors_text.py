@@ -26,16 +26,16 @@ def error_text(error: MigctlError, style: Style) -> str:
     return "\n\n".join(blocks)
 
 
-def notice_lines(notices: Sequence[Notice], style: Style) -> list[str]:
+def notice_lines(notices: Sequence[Notice], style: Style, *, most: int = NOTICES) -> list[str]:
     """Warnings below a command's output, equal ones once."""
     unique = list(dict.fromkeys(notices))
     lines: list[str] = []
-    for notice in unique[:NOTICES]:
+    for notice in unique[:most]:
         lines += hang("warning:", notice.message, style, look=("yellow", "bold"))
         lines += _where(notice.where, style)
         lines += _hint(notice.hint, style)
-    if len(unique) > NOTICES:
-        lines.append(f"{style.signs.ellipsis} and {count(len(unique) - NOTICES, 'more warning')} (--json has all)")
+    if len(unique) > most:
+        lines.append(f"{style.signs.ellipsis} and {count(len(unique) - most, 'more warning')} (--json has all)")
     return lines
 
 

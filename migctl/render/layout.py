@@ -10,10 +10,8 @@ from migctl.render.axis import INDENT, Segment, inside, looks, notes, segments, 
 from migctl.render.console import Style
 from migctl.render.layout_rows import rows_of
 from migctl.render.tags import Tags
-from migctl.render.text import clean, count, fit, gib, hang, sides, width
+from migctl.render.text import WIDEST, clean, count, fit, gib, hang, sides, width
 
-_WIDEST = 100
-"""Wider terminals get no wider pictures: the eye would have to travel."""
 _LARGE = 2
 """Up to so many divided GPUs are drawn large, more than that one line each."""
 _GPUS = 16
@@ -74,7 +72,7 @@ def title(gpu: GpuPicture, style: Style) -> list[str]:
 
 def _large(gpu: GpuPicture, tags: Tags, style: Style) -> list[str]:
     """One GPU as a strip of boxes with names, ticks below, and its compute slices."""
-    cell = max(3, min(_WIDEST, style.columns - len(INDENT) - 2) // gpu.memory_slices)
+    cell = max(3, min(WIDEST, style.columns - len(INDENT) - 2) // gpu.memory_slices)
     return [
         *title(gpu, style),
         *_boxes(list(segments(gpu)), cell, spare(gpu), tags, style),
@@ -162,7 +160,7 @@ def _labelled(label: str, strip: str, words: str, style: Style) -> list[str]:
 def _whole(gpu: GpuPicture, tags: Tags, style: Style) -> list[str]:
     """A GPU that is not divided: one box with everybody in it."""
     signs = style.signs
-    room = min(_WIDEST, style.columns - len(INDENT) - 2) - 1
+    room = min(WIDEST, style.columns - len(INDENT) - 2) - 1
     rows: list[str] = []
     line = ""
     for job in gpu.whole:

@@ -11,8 +11,8 @@ from migctl.core.plan import Strategy
 from migctl.core.views import ConflictView, PlanView, Way
 from migctl.render.console import Style
 from migctl.render.cores import cores
-from migctl.render.errors_text import notice_lines
-from migctl.render.folding import Group, fold, limited, names, span
+from migctl.render.errors_text import NOTICES, notice_lines
+from migctl.render.folding import FOLD_ABOVE, FOLDED_ROWS, Group, fold, limited, names, span
 from migctl.render.heading import heading
 from migctl.render.layout import layouts
 from migctl.render.table import Cell, Column, table
@@ -25,11 +25,14 @@ _STRATEGY = {
     Strategy.SEQUENTIAL: "one after another, whole GPUs",
 }
 _STEPS = 8
+_LINES = 60
+"""A folded plan is not longer."""
+_CROWDED_NOTICES = 3
 _COLUMNS = (
     Column(),
     Column(title="JOB", least=18, cut="middle"),
     Column(title="GPU", right=True, drop=3),
-    Column(title="PROFILE", least=8),
+    Column(title="PROFILE", least=14),
     Column(title="PLACE", drop=4),
     Column(title="MEMORY", right=True, drop=2),
     Column(title="CORES", right=True),
@@ -50,25 +53,28 @@ def plan_text(view: PlanView, style: Style, *, everything: bool = False) -> str:
     """
     allocation = view.allocation
     tags = Tags.of([(a.job.name, a.job.origin) for a in allocation.assignments])
-    blocks = [
-        heading("plan", view.name, _facts(view), view.simulated, style),
-        layouts(view.gpus, tags, style),
-        _jobs(view, tags, style, everything=everything),
+    crowded = not everything and len(allocation.assignments) + len(allocation.waiting) > FOLD_ABOVE
+    above = [heading("plan", view.name, _facts(view), view.simulated, style), layouts(view.gpus, tags, style)]
+    below = [
         cores(view.cores, tags, style) if view.cores is not None else [],
         _idle(view, style),
         _waiting(allocation, style),
         _conflict(view.conflict, style),
         _ways(view.ways, style),
         _steps(view.steps, style, everything=everything),
-        notice_lines(allocation.notices, style),
+        notice_lines(allocation.notices, style, most=_CROWDED_NOTICES if crowded else NOTICES),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    taken = sum(len(block) + 1 for block in (*above, *below) if block)
+    jobs = _jobs(view, tags, style, everything=everything, room=_LINES - taken)
+    return "\n\n".join("\n".join(block) for block in (*above, jobs, *below) if block) + "\n"
 
 
 def _facts(view: PlanView) -> list[str]:
     allocation = view.allocation
     running, waiting = len(allocation.assignments), len(allocation.waiting)
-    if waiting:
+    if waiting and not running:
+        at_once = f"{count(waiting, 'job')}, none can start now"
+    elif waiting:
         at_once = (
             f"{running} of {count(running + waiting, 'job')} at once, {waiting} {'waits' if waiting == 1 else 'wait'}"
         )
@@ -78,12 +84,14 @@ def _facts(view: PlanView) -> list[str]:
     return [*facts, f"for {view.machine}"] if view.machine else facts
 
 
-def _jobs(view: PlanView, tags: Tags, style: Style, *, everything: bool) -> list[str]:
+def _jobs(view: PlanView, tags: Tags, style: Style, *, everything: bool, room: int) -> list[str]:
     assignments = view.allocation.assignments
     if not assignments:
         return []
     order = {gpu.uuid: n if gpu.index is None else gpu.index for n, gpu in enumerate(view.gpus)}
-    groups, left = limited(fold(assignments, _alike, everything=everything), everything=everything)
+    groups = fold(assignments, _alike, everything=everything)
+    # Besides the rows: titles, the line of those left out, the total (two lines where it is narrow), and the blank line.
+    groups, left = limited(groups, everything=everything, most=max(5, min(FOLDED_ROWS, room - 5)))
     several = len(view.gpus) > 1
     rows = [_row(group, order if several else {}, tags) for group in groups]
     lines = table(_COLUMNS, rows, style)
@@ -180,11 +188,11 @@ def _conflict(conflict: ConflictView | None, style: Style) -> list[str]:
         told.append(f"needs {memory} memory slices of {conflict.memory_slices}")
     if compute > conflict.compute_slices:
         told.append(f"needs {compute} compute slices of {conflict.compute_slices}")
-    if not told:
-        told.append("enough slices, but no placement for all of them beside each other")
     jobs = [c.job for c in conflict.contenders]
-    verb = "does" if len(jobs) == 1 else "do"
-    lines = hang("CONFLICT", f"{names(jobs)} {verb} not fit at once: {'; '.join(told)}", style, look=("bold",))
+    if not told:
+        told.append("slices enough, but not side by side where the profiles can start")
+    verb = "does not fit" if len(jobs) == 1 else "do not fit at once"
+    lines = hang("CONFLICT", f"{names(jobs)} {verb}: {'; '.join(told)}", style, look=("bold",))
     for label, need, there in (
         ("memory", memory, conflict.memory_slices),
         ("compute", compute, conflict.compute_slices),
@@ -205,7 +213,7 @@ def _conflict(conflict: ConflictView | None, style: Style) -> list[str]:
 
 def _bar(label: str, need: int, there: int, style: Style) -> str:
     """Slices to scale: what fits, what is too much, what stays free."""
-    words = f"{need} of {there}"
+    words = f"needs {need} of {there}"
     room = max(1, style.columns - 11 - 2 - len(words))
     scale = max(1, min(4, room // max(need, there, 1)))
     inside, over, free = min(need, there), max(0, need - there), max(0, there - need)
@@ -220,33 +228,33 @@ def _bar(label: str, need: int, there: int, style: Style) -> str:
 
 
 def _ways(ways: Sequence[Way], style: Style) -> list[str]:
-    """In the guide's order of effort."""
+    """In the guide's order of effort; what a way costs or why it is not possible stands below it."""
     if not ways:
         return []
     columns = (
         Column(),
-        Column(title="", least=14),
+        Column(least=14),
         Column(title="AT ONCE", right=True),
         Column(title="CORES", right=True),
         Column(title="WORKERS", right=True),
-        Column(title="GPU MEMORY", right=True, drop=2),
-        Column(title="", least=12, drop=1),
+        Column(title="GPU MEMORY", right=True, drop=1),
     )
     rows: list[list[Cell | str]] = []
     for number, way in enumerate(ways, 1):
         looks = ("bold",) if way.chosen else () if way.possible else ("dim",)
-        values = (
-            (str(way.at_once), str(way.cores), str(way.num_workers), gib(way.memory_mib))
-            if way.possible
-            else ("-", "-", "-", "-")
+        values = (str(way.at_once), str(way.cores), str(way.num_workers), gib(way.memory_mib))
+        mark = style.signs.arrow if way.chosen else " "
+        rows.append(
+            [Cell(mark, looks), Cell(f"{number} {way.name}", looks), *(values if way.possible else ["n/a"] * 4)]
         )
-        mark = style.signs.arrow if way.chosen else ""
-        note = way.note or ("this plan" if way.chosen else "")
-        rows.append([Cell(mark, looks), Cell(f"{number} {way.name}", looks), *values, Cell(note, ("dim",))])
-    return [
-        style.paint("WAYS   in the guide's order, each job's share", "bold"),
-        *table(columns, rows, style),
-    ]
+    title, *lines = table(columns, rows, style)
+    told = f"  {style.signs.arrow} this plan" if any(way.chosen for way in ways) else ""
+    merged = [f"{style.paint('WAYS  ', 'bold')} in the guide's order, each job's share{told}", title]
+    for line, way in zip(lines, ways, strict=True):
+        merged.append(line)
+        if way.note:
+            merged += hang("", way.note, style, indent=7)
+    return merged
 
 
 def _steps(steps: Sequence[str], style: Style, *, everything: bool) -> list[str]:

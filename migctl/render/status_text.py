@@ -44,7 +44,7 @@ _COLUMNS = (
     Column(title="STATE"),
     Column(title="SINCE", drop=3),
     Column(title="GPU", right=True, drop=2),
-    Column(title="PROFILE", least=8),
+    Column(title="PROFILE", least=14),
     Column(title="PLACE", drop=4),
     Column(title="CPUS", least=7),
     Column(title="WORKERS", right=True, drop=1),
@@ -175,12 +175,11 @@ def _row(
 
 
 def _since(group: Group[JobView], now: float) -> str:
-    """How long it has been in this state, for several the longest."""
+    """How long it has been in this state; for several the longest run, or the last end."""
     times = [t for job in group.members if (t := job.finished_at if job.state.ended else job.started_at) is not None]
     if not times:
         return ""
-    words = duration(now - min(times))
-    return f"{words} ago" if group.first.state.ended else words
+    return f"{duration(now - max(times))} ago" if group.first.state.ended else duration(now - min(times))
 
 
 def _with_reasons(lines: list[str], groups: Sequence[Group[JobView]], style: Style) -> list[str]:

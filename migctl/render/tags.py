@@ -51,6 +51,8 @@ class Tags:
     def range(self, jobs: Sequence[str]) -> str:
         """`A`, or `C–F` for several."""
         letters = list(dict.fromkeys(self.letter(job) for job in jobs if self.letter(job)))
-        if len(letters) <= 1:
-            return "".join(letters)
-        return f"{letters[0]}–{letters[-1]}"
+        more = [MANY] if MANY in letters else []
+        letters = [letter for letter in letters if letter != MANY]
+        if len(letters) > 1:
+            letters = [f"{letters[0]}–{letters[-1]}"]
+        return " ".join([*letters, *more])

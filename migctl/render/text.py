@@ -20,6 +20,9 @@ _ASCII: Mapping[int, str] = {
     }.items()
 }  # fmt: skip
 
+WIDEST = 100
+"""What is drawn or set at the right edge goes no further: the eye would have to travel."""
+
 Cut = Literal["end", "middle"]
 
 
@@ -131,9 +134,11 @@ def hang(label: str, text: str, style: Style, *, indent: int = 0, look: tuple[st
 
 def sides(left: str, right: str, style: Style) -> str:
     """Two texts (looks allowed) at both ends of a line; the right one moves up, or goes, where there is no room."""
-    gap = style.columns - width(left) - width(right)
+    gap = min(WIDEST, style.columns) - width(left) - width(right)
     if not right:
         return left
+    if gap < 2 and width(left) + 2 + width(right) <= style.columns:
+        gap = 2
     return f"{left}{' ' * gap}{right}" if gap >= 2 else f"{left}\n{right}"
 
 

@@ -159,7 +159,7 @@ def _raw_terminal() -> Iterator[None]:
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     try:
-        terminal.setraw(fd)
+        terminal.setraw(fd, termios.TCSADRAIN)  # what was typed ahead is kept
         yield
     finally:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)

@@ -44,8 +44,8 @@ def stop_process(attempt: Attempt, grace_s: float, hurry: threading.Event | None
         for pidfd in orphans:
             _signal(pidfd, signal.SIGKILL)
         deadline = time.monotonic() + KILL_DEADLINE_S
-        for pidfd in (whole, *orphans):
-            if not ended_within(pidfd, max(0.0, deadline - time.monotonic())):
+        for ending in (whole, *orphans):
+            if not ended_within(ending, max(0.0, deadline - time.monotonic())):
                 raise _stuck(attempt, unit)
     finally:
         for fd in (whole, main, *orphans):

@@ -92,6 +92,7 @@ class Index:
             if not self._write:
                 self._database = self._module.open_reading(self._folders)
                 return
+            self._files.sweep()
             self._database = self._module.open_writing(self._folders)
             if not self._database.rows("SELECT 1 FROM runs LIMIT 1"):
                 self._rebuild(self._database)

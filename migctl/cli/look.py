@@ -1,0 +1,71 @@
+"""`check`, `plan` and `status`: what they ask of the engine and what they print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from migctl.cli.common import Common
+from migctl.cli.output import write, write_json
+from migctl.cli.plans import load_plan
+from migctl.core.plan import RuntimeName
+from migctl.errors import Drift, HostError
+
+
+def show_check(common: Common, file: Path | None) -> None:
+    """Print the findings; a failure is exit 4."""
+    from migctl.core.views import Level
+    from migctl.engine.check import check
+    from migctl.render.check_text import check_text
+    from migctl.render.json_output import check_json
+
+    session = common.session()
+    here = any((Path.cwd() / name).exists() for name in ("plan.yaml", "migctl.yaml"))
+    plan = load_plan(common, session, file) if file is not None or here else None
+    runtime = common.runtime or (plan.runtime if plan is not None else RuntimeName.DOCKER)
+    findings = check(session, runtime, plan)
+    if common.json:
+        write_json(check_json(findings, simulated=session.simulated))
+    else:
+        write(check_text(findings, common.style(), simulated=session.nvml))
+    if any(finding.level is Level.FAILURE for finding in findings):
+        raise SystemExit(HostError.exit_code)
+
+
+def show_plan(
+    common: Common, file: Path | None, *, on: str | None, cores: int | None, root: Path | None, everything: bool
+) -> None:
+    """Print the answer; a job that never fits is exit 3."""
+    from migctl.engine.planning import Elsewhere, view
+    from migctl.render.json_output import plan_json
+    from migctl.render.plan_text import plan_text
+
+    session = common.session()
+    plan = load_plan(common, session, file)
+    answer = view(session, plan, Elsewhere(boards=on, cores=cores, root=root))
+    if common.json:
+        write_json(plan_json(answer))
+    else:
+        write(plan_text(answer, common.style(), everything=everything))
+
+
+def show_status(common: Common, word: str | None, *, check_drift: bool, everything: bool) -> None:
+    """Print what is there; drift is exit 7 with `--check`."""
+    from migctl.engine.status import status
+    from migctl.engine.targets import find_run
+    from migctl.render.json_output import status_json
+    from migctl.render.status_text import status_text
+
+    session = common.session()
+    names: list[str] | None = None
+    if word is not None:
+        with session.ledger(write=False) as ledger:
+            names = [find_run(ledger, word, Path.cwd()).name]
+    view = status(session, names, ended=everything)
+    if common.json:
+        write_json(status_json(view))
+    else:
+        write(status_text(view, common.style(), everything=everything))
+    if check_drift and view.drift:
+        raise Drift(
+            "drift", f"{len(view.drift)} differences: {'; '.join(view.drift[:5])}", hint="migctl up, or migctl down"
+        )

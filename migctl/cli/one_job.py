@@ -1,0 +1,71 @@
+"""`run`: a plan of one job from the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from migctl.cli.common import Common
+from migctl.cli.output import write
+from migctl.cli.signals import detaching
+from migctl.core.plan import RuntimeName
+from migctl.core.run import Run
+from migctl.engine.session import Session
+
+
+def run_command(
+    common: Common,
+    command: Sequence[str],
+    *,
+    profile: str | None,
+    image: str | None,
+    interactive: bool,
+    name: str | None,
+    cpus: int | None,
+    gpu: str | None,
+) -> None:
+    """Start it; attached, also wait for its end and remove what was made."""
+    from migctl import planfile
+    from migctl.cli.down import take_down
+    from migctl.cli.up import bring_up, start
+    from migctl.engine.converge import UpOptions
+
+    session = common.session()
+    here = Path.cwd()
+    runtime = common.runtime or (RuntimeName.DOCKER if image is not None else RuntimeName.PROCESS)
+    keys: dict[str, planfile.Value] = {"command": list(command), "image": image, "profile": profile, "cpus": cpus}
+    if image is not None:
+        keys |= {"volumes": [f"{here}:{here}"], "working_dir": str(here)}
+    plan = planfile.one_job(
+        folder=here,
+        environ=session.environ,
+        name=name,
+        plan={"runtime": runtime.value, "gpu": gpu},
+        **{key: value for key, value in keys.items() if value is not None},
+    )
+    if not interactive:
+        bring_up(common, session, plan, UpOptions(), dry_run=False, wait=False, attach=False)
+        if not common.json and not common.quiet:
+            write(f"migctl logs -f {plan.name}   follows it; migctl down {plan.name}   removes it\n")
+        return
+    quiet = Common(quiet=True, no_color=common.no_color, nvml=common.nvml, state_dir=common.state_dir)
+    result = start(quiet, session, plan, UpOptions())
+    try:
+        code = follow_to_end(session, result.run)
+    finally:
+        take_down(quiet, plan.name, everything=False, grace_s=None)
+    if code:
+        raise SystemExit(code)
+
+
+def follow_to_end(session: Session, run: Run) -> int:
+    """Show the one job's output until it ends; its exit code, or 128 + the signal's number as a shell gives it."""
+    from migctl.engine.follow import read_logs, wait
+
+    with detaching(f"migctl down {run.name} ends and removes it") as cancel:
+        for _, line in read_logs(session, run, (), follow=True, tail=None, timestamps=False, since=None, cancel=cancel):
+            sys.stdout.buffer.write(line + b"\n")
+            sys.stdout.buffer.flush()
+        (record,) = wait(session, run, (), timeout_s=None).values()
+    return record.exit_code if record.exit_code is not None else 1

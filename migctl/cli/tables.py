@@ -1,0 +1,87 @@
+"""`profiles`, `workers` and `schema`: what they print."""
+
+from __future__ import annotations
+
+from migctl.cli.common import Common
+from migctl.cli.output import write, write_json
+from migctl.core.plan import Storage
+from migctl.core.views import BoardProfiles, WorkersRow
+from migctl.errors import PlanError
+
+
+def show_profiles(common: Common, on: str | None) -> None:
+    """This machine's profiles, or a board's."""
+    from migctl.render.json_output import profiles_json
+    from migctl.render.profiles_text import profiles_text
+
+    session = common.session()
+    if on is not None:
+        from migctl.nvml.models import board_gpu, parse_boards
+
+        gpus = tuple(board_gpu(slot.board, n) for n, slot in enumerate(parse_boards(on)))
+    else:
+        with session.driver() as driver:
+            gpus = driver.gpus()
+    boards = tuple(
+        BoardProfiles(
+            name=gpu.name,
+            profiles=gpu.profiles,
+            index=gpu.index if on is None else None,
+            uuid=gpu.uuid if on is None else None,
+            reason="" if gpu.profiles else _why_none(gpu.mig is None),
+        )
+        for gpu in gpus
+    )
+    if common.json:
+        write_json(profiles_json(boards, simulated=session.simulated and on is None))
+    else:
+        write(profiles_text(boards, common.style(), simulated=session.nvml if on is None else ""))
+
+
+def _why_none(no_mig: bool) -> str:
+    return "this GPU has no MIG" if no_mig else "the driver tells them only while MIG mode is on"
+
+
+def show_workers(common: Common, *, cores: int | None, jobs: int | None, storage: Storage | None) -> None:
+    """The guide's rule for this machine or another."""
+    from pathlib import Path
+
+    from migctl.core import workers
+    from migctl.host.procfs import own_affinity
+    from migctl.host.sysfs import read_topology
+    from migctl.render.json_output import workers_json
+    from migctl.render.workers_text import workers_text
+
+    if storage is Storage.AUTO:
+        raise PlanError("not-available-yet", "--storage auto is not available yet", hint="--storage nvme, ssd or hdd")
+    if (cores is not None and cores < 1) or (jobs is not None and jobs < 1):
+        raise PlanError("usage", "--cores and --jobs count from 1")
+    session = common.session()
+    threads = 1
+    if cores is None:
+        topology = read_topology(Path(session.root))
+        mine = [core for core in topology.cores if core.cpus <= own_affinity()] or list(topology.cores)
+        cores = len(mine)
+        threads = max(len(core.cpus) for core in mine)
+    rows = []
+    for count in [jobs] if jobs is not None else [n for n in (1, 2, 4, 7, 8, 16, 32) if n <= cores]:
+        share = workers.cores_per_job(cores, count)
+        each = workers.num_workers(share, share * threads, storage, smt=threads > 1)
+        rows.append(
+            WorkersRow(
+                cores=cores, jobs=count, num_workers=each, cores_per_job=share, note=workers.remark(cores, count)
+            )
+        )
+    if common.json:
+        value = workers_json(rows)
+        write_json(value)
+    else:
+        write(workers_text(rows, common.style(), storage=storage.value if storage else ""))
+
+
+def show_schema(common: Common) -> None:
+    """The JSON Schema, which is JSON with or without --json."""
+    from migctl import planfile
+
+    del common
+    write_json(planfile.schema())

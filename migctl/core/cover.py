@@ -1,0 +1,72 @@
+"""Which GPU takes how many jobs of each kind, or the certainty that no division exists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count as count_up
+from typing import Final
+
+from migctl.core.bounds import Bin, Weighting, tightest, weightings
+from migctl.core.packing import NOWHERE, Counts
+from migctl.core.search import OutOfPatience, Search
+
+_FIRST_PATIENCE: Final = 8
+"""States that may fail before weights are computed: most questions are answered by then."""
+_PATIENCE: Final = 100
+"""States that may fail in one order of the GPUs before another order is tried; it doubles with each round."""
+
+
+class Cover:
+    """A set of GPUs and of kinds of jobs, ready for questions.
+
+    A search that goes wrong early can take very long, and which order of the GPUs avoids that is not known beforehand. So several
+    orders take turns with growing patience; each alone would come to the end. The order given is tried first.
+
+    Args:
+        bins: the GPUs in the order in which they are to be filled.
+        kinds: of each kind, its profile on each GPU (position in that GPU's rules, or `NOWHERE`).
+    """
+
+    __slots__ = ("_bins", "_searches", "_weightings", "kinds")
+
+    def __init__(self, bins: Sequence[Bin], kinds: Sequence[Counts]) -> None:
+        self.kinds = tuple(kinds)
+        self._bins = tuple(bins)
+        self._searches: dict[tuple[int, ...], Search] = {}
+        self._weightings: tuple[Weighting, ...] | None = None
+
+    def solve(self, counts: Counts) -> tuple[Counts, ...] | None:
+        """Divide so many jobs of each kind among the GPUs.
+
+        Returns:
+            Of each GPU, how many jobs of each kind; nothing if there is no way.
+        """
+        given = tuple(range(len(self._bins)))
+        try:
+            return self._search(given).solve(counts, _FIRST_PATIENCE)
+        except OutOfPatience:
+            pass
+        if self._weightings is None:
+            self._weightings = tuple(weightings(self._bins, self.kinds))
+        pool = tightest(self._weightings, self.kinds, counts)
+        if pool is None:
+            return None
+        for turn in count_up():
+            for order in dict.fromkeys([given, self._narrow_first(), given[::-1]]):
+                try:
+                    found = self._search(order).solve(counts, _PATIENCE << turn, [one.reordered(order) for one in pool])
+                except OutOfPatience:
+                    continue
+                return tuple(found[order.index(n)] for n in given) if found is not None else None
+        raise AssertionError  # patience grows until one of the orders comes to its end
+
+    def _narrow_first(self) -> tuple[int, ...]:
+        """GPUs that few kinds can use come first: there is least to go wrong."""
+        return tuple(sorted(range(len(self._bins)), key=lambda n: sum(kind[n] != NOWHERE for kind in self.kinds)))
+
+    def _search(self, order: tuple[int, ...]) -> Search:
+        search = self._searches.get(order)
+        if search is None:
+            bins = [self._bins[n] for n in order]
+            search = self._searches[order] = Search(bins, [tuple(kind[n] for n in order) for kind in self.kinds])
+        return search

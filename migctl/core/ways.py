@@ -1,0 +1,76 @@
+"""The guide's ways to run the same jobs, side by side and in its order of effort."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from migctl.core.allocation import Allocation
+from migctl.core.mig import Gpu
+from migctl.core.plan import Strategy
+from migctl.core.views import Way
+from migctl.core.workers import cores_per_job
+
+
+def ways(allocation: Allocation, gpus: Sequence[Gpu], jobs: int) -> tuple[Way, ...]:
+    """Compare: fewer workers and a smaller batch on the shared GPU, one after another, MIG.
+
+    Args:
+        allocation: the answer for the plan's own strategy.
+        gpus: the selected ones.
+        jobs: how many the plan has.
+    """
+    cores = max(1, len(allocation.pool.cores))
+    memory = min(gpu.memory_mib for gpu in gpus)
+    each_gpu = -(-jobs // len(gpus))
+    shared = cores_per_job(cores, jobs)
+    alone = cores_per_job(cores, 1)
+    found = [
+        Way(
+            name="workers and batch",
+            at_once=jobs,
+            cores=shared,
+            num_workers=shared,
+            memory_mib=memory // each_gpu,
+            note="nobody's memory is protected from the others"
+            if any(gpu.mig is None or not gpu.mig.current for gpu in gpus)
+            else "MIG mode would have to be turned off first",
+            chosen=allocation.strategy is Strategy.SHARED,
+            possible=not all(gpu.mig is not None and gpu.mig.current for gpu in gpus),
+        ),
+        Way(
+            name="one after another",
+            at_once=min(jobs, len(gpus)),
+            cores=alone,
+            num_workers=alone,
+            memory_mib=memory,
+            note="each has everything; best where one job fills the GPU",
+            chosen=allocation.strategy is Strategy.SEQUENTIAL,
+        ),
+    ]
+    able = any(gpu.mig is not None for gpu in gpus)
+    if allocation.strategy is Strategy.MIG and allocation.assignments:
+        smallest = min(allocation.assignments, key=lambda a: a.cpu.cores)
+        found.append(
+            Way(
+                name="MIG",
+                at_once=len(allocation.assignments),
+                cores=smallest.cpu.cores,
+                num_workers=smallest.cpu.num_workers,
+                memory_mib=min(a.memory_mib for a in allocation.assignments),
+                note="memory and SMs of each are its own",
+                chosen=True,
+            )
+        )
+    elif not able:
+        found.append(
+            Way(
+                name="MIG",
+                at_once=0,
+                cores=0,
+                num_workers=0,
+                memory_mib=None,
+                note="this GPU has no MIG",
+                possible=False,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,152 @@
+"""The answer to `plan`: who would get what, on this machine or on a board that is only thought of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from migctl.core.allocate import allocate
+from migctl.core.allocation import Allocation
+from migctl.core.machine import Machine
+from migctl.core.mig import Gpu
+from migctl.core.pictures import cores_view, gpu_pictures
+from migctl.core.plan import Auto, ByInstance, Plan, Strategy
+from migctl.core.selection import select_gpus
+from migctl.core.sizes import options
+from migctl.core.topology import flat
+from migctl.core.views import ConflictView, Contender, PlanView
+from migctl.core.ways import ways
+from migctl.core.workers import reserved_cores
+from migctl.engine.apply import Workshop
+from migctl.engine.decide import Decision, decide
+from migctl.engine.observe import machine as observe_machine
+from migctl.engine.session import Session
+from migctl.errors import MigctlError
+from migctl.host.procfs import memory_total_mib, own_affinity
+from migctl.host.sysfs import read_topology
+from migctl.nvml.models import board_gpu, parse_boards
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """What to plan for instead of this machine; nothing set = this machine as it is."""
+
+    boards: str | None = None
+    """`a100-40gbx2`"""
+    cores: int | None = None
+    root: Path | None = None
+
+
+def view(session: Session, plan: Plan, elsewhere: Elsewhere) -> PlanView:
+    """Plan, and show what came of it.
+
+    Raises:
+        DoesNotFit: a job can never run there.
+        MigctlError: as `allocate`.
+    """
+    if elsewhere.boards is not None:
+        machine = _thought_of(elsewhere)
+        allocation = allocate(plan, machine)
+        return _view(plan, allocation, machine, (), _label(elsewhere), "")
+    with ExitStack() as stack:
+        driver = stack.enter_context(session.driver())
+        ledger = stack.enter_context(session.ledger(write=False))
+        shop = Workshop(
+            session=session,
+            driver=driver,
+            runtime=session.runtime(plan.runtime),
+            ledger=ledger,
+            report=lambda _: None,
+        )
+        seen = shop.look(plan.name)
+        machine = observe_machine(session, shop.runtime, ledger, seen.observed, plan.name)
+        machine = _with_cores(machine, elsewhere)
+        decision = decide(plan, machine, seen, key=ledger.key(), now=session.now(), replacing=False, retry=False)
+        return _view(plan, decision.allocation, machine, _steps(decision), _label(elsewhere), session.nvml)
+
+
+def _view(
+    plan: Plan, allocation: Allocation, machine: Machine, steps: tuple[str, ...], label: str, simulated: str
+) -> PlanView:
+    gpus = select_gpus(plan.gpus, machine.gpus, plan.strategy)
+    jobs = {a.job.name: a.cpu.cpus for a in allocation.assignments}
+    reserved = reserved_cores(len(jobs), plan.reserve_cores)
+    return PlanView(
+        name=plan.name,
+        allocation=allocation,
+        gpus=gpu_pictures(allocation, machine, gpus, plan.name),
+        cores=cores_view(machine.topology, allocation.pool, jobs, reserved=reserved),
+        conflict=_conflict(plan, allocation, gpus),
+        ways=ways(allocation, gpus, len(plan.jobs)),
+        steps=steps,
+        machine=label,
+        simulated=simulated,
+    )
+
+
+def _steps(decision: Decision) -> tuple[str, ...]:
+    return tuple(str(step) for chain in (*decision.undo, *decision.chains) for step in chain.steps)
+
+
+def _label(elsewhere: Elsewhere) -> str:
+    parts = [elsewhere.boards or ""]
+    parts += [f"{elsewhere.cores} cores"] if elsewhere.cores is not None else []
+    return ", ".join(part for part in parts if part)
+
+
+def _thought_of(elsewhere: Elsewhere) -> Machine:
+    """An idle machine with these boards; its CPUs are this machine's unless said otherwise."""
+    slots = parse_boards(elsewhere.boards or "")
+    gpus = tuple(board_gpu(slot.board, n) for n, slot in enumerate(slots))
+    topology = read_topology(elsewhere.root or Path("/"))
+    here = Machine(
+        gpus=gpus,
+        topology=topology,
+        affinity=topology.online if elsewhere.root else own_affinity(),
+        memory_total_mib=memory_total_mib(elsewhere.root or Path("/")),
+    )
+    return _with_cores(here, replace(elsewhere, root=None))
+
+
+def _with_cores(machine: Machine, elsewhere: Elsewhere) -> Machine:
+    if elsewhere.cores is not None:
+        topology = flat(elsewhere.cores)
+    elif elsewhere.root is not None:
+        topology = read_topology(elsewhere.root, pci_ids=[gpu.pci_bus_id for gpu in machine.gpus])
+    else:
+        return machine
+    return replace(
+        machine, topology=topology, affinity=topology.online, engine=None, claimed={}, foreign=(), memory_total_mib=None
+    )
+
+
+def _conflict(plan: Plan, allocation: Allocation, gpus: Sequence[Gpu]) -> ConflictView | None:
+    """The slices that the conflicting jobs need, where it is slices that they fight for."""
+    if allocation.strategy is not Strategy.MIG or not allocation.conflict:
+        return None
+    able = [gpu for gpu in gpus if gpu.profiles]
+    contenders: list[Contender] = []
+    for job in plan.jobs:
+        if job.name not in allocation.conflict or isinstance(job.request, Auto | ByInstance):
+            continue
+        try:
+            profile = options(job.request, able[0])
+        except MigctlError:
+            continue
+        contenders.append(
+            Contender(
+                job=job.name,
+                profile=profile.name,
+                memory_slices=profile.memory_slices,
+                compute_slices=profile.compute_slices,
+            )
+        )
+    if not contenders:
+        return None
+    return ConflictView(
+        contenders=tuple(contenders),
+        memory_slices=sum(gpu.memory_slices for gpu in able),
+        compute_slices=sum(gpu.compute_slices for gpu in able),
+    )

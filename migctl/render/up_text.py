@@ -1,0 +1,91 @@
+"""What `up` did, as a few lines or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from migctl.core.reconcile import Difference
+from migctl.core.record import Record
+from migctl.core.run import Run
+from migctl.errors import Notice
+from migctl.render.console import Style
+from migctl.render.errors_text import notice_lines
+from migctl.render.table import Cell, Column, table
+from migctl.render.text import clean, count
+
+_COLUMNS = (
+    Column(title="JOB", least=12, cut="middle"),
+    Column(title="STATE"),
+    Column(title="PROFILE", drop=2),
+    Column(title="PLACE", drop=4),
+    Column(title="CPUS", least=6),
+    Column(title="WORKERS", right=True, drop=1),
+)
+
+
+def up_text(
+    run: Run,
+    records: Mapping[str, Record],
+    started: Sequence[str],
+    difference: Difference,
+    notices: Sequence[Notice],
+    style: Style,
+    *,
+    simulated: str,
+    quiet: bool,
+) -> str:
+    """The run in one line, its new jobs as a table, and what was left as it is."""
+    told = count(len(started), "job") + " started" if started else "nothing to do: all jobs of the plan are there"
+    lines = [f"{clean(run.name, style)}: {told}" + (f"  (simulated: {simulated})" if simulated else "")]
+    if quiet:
+        return lines[0] + "\n"
+    rows: list[list[Cell | str]] = [
+        [
+            clean(record.job, style),
+            record.state.value,
+            record.profile or "whole GPU",
+            str(record.placement) if record.placement else "",
+            str(record.cpus),
+            str(record.num_workers),
+        ]
+        for name in started
+        if (record := records.get(name)) is not None
+    ]
+    if rows:
+        lines += table(_COLUMNS, rows, style)
+    if difference.kept:
+        lines.append(f"left as they are: {', '.join(difference.kept)}")
+    if notices:
+        lines += ["", *notice_lines(notices, style)]
+    return "\n".join(lines) + "\n"
+
+
+def up_json(
+    run: Run, records: Mapping[str, Record], started: Sequence[str], difference: Difference, notices: Sequence[Notice]
+) -> dict[str, object]:
+    """`up --json`."""
+    return {
+        "version": 1,
+        "run": run.name,
+        "simulated": bool(run.nvml),
+        "started": list(started),
+        "kept": list(difference.kept),
+        "changed": list(difference.changed),
+        "removed": list(difference.removed),
+        "jobs": [
+            {
+                "name": r.job,
+                "state": r.state.value,
+                "gpu_uuid": r.gpu_uuid,
+                "mig_uuid": r.instance.mig_uuid if r.instance else None,
+                "profile": r.profile,
+                "placement": {"start": r.placement.start, "size": int(r.placement.size)} if r.placement else None,
+                "cpus": str(r.cpus),
+                "num_workers": r.num_workers,
+                "container_id": r.container_id if r.runtime == "docker" else None,
+                "pid": r.pid,
+            }
+            for r in records.values()
+        ],
+        "warnings": [{"id": n.id, "message": n.message, "hint": n.hint} for n in notices],
+    }
