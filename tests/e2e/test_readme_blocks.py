@@ -1,0 +1,123 @@
+"""Every block of the README, executed in its order as one session on a simulated A100.
+
+MIGCTL_UPDATE_GOLDEN=1 rewrites the outputs that it shows.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.readme_blocks import Block, agrees, blocks, commands
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+UPDATE = os.environ.get("MIGCTL_UPDATE_GOLDEN") == "1"
+FULL = os.environ.get("MIGCTL_TEST_FULL") == "1"
+
+
+class Session:
+    """A shell user's folder and environment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        binaries = folder / "bin"
+        binaries.mkdir()
+        program = binaries / "migctl"
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m migctl "$@"\n', "utf-8")
+        program.chmod(0o755)
+        (folder / "compose").symlink_to(ROOT / "compose")
+        self.environ = {
+            **os.environ,
+            "PATH": f"{binaries}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "MIGCTL_NVML": "sim:a100-40gb",
+            "MIGCTL_STATE_DIR": str(folder / "state"),
+            "MIGCTL_RUN_DIR": str(folder / "run"),
+            "TMPDIR": str(folder),
+            "NO_COLOR": "1",
+            "COLUMNS": "100",
+            "LC_ALL": "C.UTF-8",
+        }
+
+    def run(self, words: str) -> subprocess.CompletedProcess[str]:
+        """One command line; `export` stays in force for those that follow."""
+        if words.startswith("export "):
+            name, _, value = words.removeprefix("export ").partition("=")
+            self.environ[name] = value
+            words = "true"
+        return subprocess.run(
+            ["sh", "-c", words],
+            cwd=self.folder,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    here = Session(tmp_path)
+    yield here
+    here.run("migctl down --all --timeout 0")
+
+
+def has_engine() -> bool:
+    return (
+        shutil.which("docker") is not None
+        and subprocess.run(["docker", "version"], capture_output=True, check=False).returncode == 0
+    )
+
+
+def test_every_block_does_what_it_shows(session: Session) -> None:
+    docker = FULL or has_engine()
+    left_out = []
+    for block in blocks(README):
+        if name := block.about("file"):
+            (session.folder / name).write_text(block.text, "utf-8")
+        elif block.about("needs") == "docker" and not docker:
+            left_out.append(block.line)
+        elif not block.about("not run"):
+            play(session, block)
+
+    assert session.run("migctl status --json | grep -c gi_id").stdout == "0\n", "the README's session ends as it began"
+    if left_out:
+        pytest.skip(f"no Docker engine for the blocks in lines {left_out}; all others passed")
+
+
+def play(session: Session, block: Block) -> None:
+    """Run the commands of a console block and compare what they print."""
+    updated = ""
+    for command in commands(block):
+        done = session.run(command.words)
+        place = f"README.md, block in line {block.line}: $ {command.words}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, place
+        if UPDATE and command.shown.strip() and "..." not in command.shown:
+            updated += f"$ {command.words}\n" + "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+        else:
+            updated += f"$ {command.words}\n{command.shown}"
+            assert agrees(command.shown, done.stdout), place
+    if UPDATE and updated != block.text and "  # " not in block.text:
+        README.write_text(README.read_text("utf-8").replace(block.text, updated), "utf-8")
+
+
+@pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "compose/plans").glob("*.yaml")))
+def test_every_example_plan_fits_the_board_it_is_made_for(session: Session, example: str) -> None:
+    done = session.run(f"migctl plan compose/plans/{example} --on a100-40gb --cores 16")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_shipped_schema_is_what_the_models_say(session: Session) -> None:
+    done = session.run("migctl schema")
+
+    assert done.returncode == 0
+    assert (ROOT / "compose/plan.schema.json").read_text("utf-8") == done.stdout, "run scripts/schema"
