@@ -150,7 +150,8 @@ def _run(shop: Workshop, plan: Plan, decision: Decision, seen: Look) -> Run:
 def _result(run: Run, decision: Decision, records: Mapping[str, Record]) -> UpResult:
     diff = decision.difference
     undone = {chain.job for chain in decision.undo}
-    notices = list(decision.allocation.notices)
+    # What `plan` warns of is news only where something was started.
+    notices = list(decision.allocation.notices) if decision.chains else []
     for names, what in ((diff.changed, "changed in the plan"), (diff.removed, "no longer in the plan")):
         stay = [name for name in names if name not in undone]
         if stay:
