@@ -99,8 +99,12 @@ def open_writing(folders: Folders) -> Database:
         os.close(descriptor)
     with _opening(path):
         database = Database(_connect(path, "rw", WRITE_WAIT_S), path)
-    with database._told():
-        _migrate(database.connection, path)
+    try:
+        with database._told():
+            _migrate(database.connection, path)
+    except BaseException:
+        database.close()  # what is set aside next must not be held open
+        raise
     return database
 
 
