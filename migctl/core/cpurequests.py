@@ -38,8 +38,12 @@ class CpuDemand:
 
 def cores_by_cpu(pool: Pool, topology: Topology) -> dict[int, Core]:
     """The core of each online logical CPU, as the pool groups them."""
-    known = (*topology.cores, *pool.rest, *pool.cores)
-    return {cpu: core for core in known for cpu in core.cpus}
+    found = {cpu: core for core in (*pool.cores, *pool.rest) for cpu in core.cpus}
+    for core in topology.cores:
+        if found.get(core.id) is not core:
+            for cpu in core.cpus:
+                found.setdefault(cpu, core)
+    return found
 
 
 def problems(

@@ -23,7 +23,7 @@ class Domain(NamedTuple):
 
 
 Free = Mapping[Domain, Sequence[Core]]
-"""Free cores by domain, ascending by id."""
+"""Free cores by domain, ascending by id; no domain is empty."""
 
 
 def by_domain(cores: Iterable[Core]) -> dict[Domain, Sequence[Core]]:
@@ -102,16 +102,19 @@ def gather(free: Free, count: int, distance: Distance) -> tuple[Core, ...]:
 def without(free: Free, cores: Iterable[Core]) -> dict[Domain, Sequence[Core]]:
     """What is free once `cores` are not."""
     gone = by_domain(cores)
-    return {
-        domain: [core for core in left if core not in gone[domain]] if domain in gone else left
-        for domain, left in free.items()
-    }
+    left = dict(free)
+    for domain, taken in gone.items():
+        rest = [core for core in free[domain] if core not in taken]
+        if rest:
+            left[domain] = rest
+        else:
+            del left[domain]
+    return left
 
 
 def _ordered(free: Free, distance: Distance) -> list[Domain]:
-    filled = [domain for domain, cores in free.items() if cores]
-    far = {node: distance(node) for node in {domain.node for domain in filled}}
-    return sorted(filled, key=lambda d: (far[d.node], d.node, -d.capacity, d.l3))
+    far = {node: distance(node) for node in {domain.node for domain in free}}
+    return sorted(free, key=lambda d: (far[d.node], d.node, -d.capacity, d.l3))
 
 
 def _gather(free: Free, scope: Sequence[Domain], count: int) -> tuple[Core, ...]:
