@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from migctl.core.views import Finding, Level
 from migctl.render.console import Style
 from migctl.render.heading import heading
-from migctl.render.text import clean, count, hang, width, wrap
+from migctl.render.text import clean, count, hang, page, width, wrap
 
 
 def check_text(findings: Sequence[Finding], style: Style, *, simulated: str = "", verdict: bool = True) -> str:
@@ -20,11 +20,10 @@ def check_text(findings: Sequence[Finding], style: Style, *, simulated: str = ""
         simulated: `sim:…` where the GPUs are simulated.
         verdict: whether the last line says what the findings mean for `up`.
     """
-    lines = [*heading("check", "", [], simulated, style), ""]
     label = min(24, max((width(finding.id) for finding in findings), default=0))
-    for finding in findings:
-        lines += _finding(finding, label, style)
-    return "\n".join([*lines, *(["", *_verdict(findings, style)] if verdict else [])]) + "\n"
+    lines = [line for finding in findings for line in _finding(finding, label, style)]
+    end = _verdict(findings, style) if verdict else []
+    return page([heading("check", "", [], simulated, style), lines, end], style)
 
 
 def _finding(finding: Finding, label: int, style: Style) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from migctl.errors import MigctlError, Notice, Where
 from migctl.render.console import Style
-from migctl.render.text import clean, count, fit, hang, width
+from migctl.render.text import clean, count, fit, hang, page, width
 
 _TAB = "    "
 _ERRORS = 20
@@ -18,12 +18,12 @@ NOTICES = 8
 def error_text(error: MigctlError, style: Style) -> str:
     """All errors in it, without a newline at the end."""
     errors = error.all
-    blocks = ["\n".join(_error(one, style)) for one in errors[:_ERRORS]]
+    blocks = [_error(one, style) for one in errors[:_ERRORS]]
     if len(errors) > _ERRORS:
-        blocks.append(f"{style.signs.ellipsis} and {count(len(errors) - _ERRORS, 'more error')}")
+        blocks.append([f"{style.signs.ellipsis} and {count(len(errors) - _ERRORS, 'more error')}"])
     if len(errors) > 1:
-        blocks.append(style.paint(count(len(errors), "error"), "bold"))
-    return "\n\n".join(blocks)
+        blocks.append([style.paint(count(len(errors), "error"), "bold")])
+    return page(blocks, style).rstrip("\n")
 
 
 def notice_lines(notices: Sequence[Notice], style: Style, *, most: int = NOTICES) -> list[str]:

@@ -44,10 +44,10 @@ def fold(
 
 
 def limited(
-    groups: Sequence[Group[Item]], *, everything: bool, most: int = FOLDED_ROWS
+    groups: Sequence[Group[Item]], *, everything: bool, above: int = FOLD_ABOVE, most: int = FOLDED_ROWS
 ) -> tuple[list[Group[Item]], int]:
     """The groups that are shown, and how many rows the others stand for."""
-    if everything or sum(group.size for group in groups) <= FOLD_ABOVE or len(groups) <= most:
+    if everything or sum(group.size for group in groups) <= above or len(groups) <= most:
         return list(groups), 0
     return list(groups[:most]), sum(group.size for group in groups[most:])
 

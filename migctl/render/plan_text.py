@@ -17,7 +17,7 @@ from migctl.render.heading import heading
 from migctl.render.layout import layouts
 from migctl.render.table import Cell, Column, table
 from migctl.render.tags import Tags
-from migctl.render.text import count, gib, hang
+from migctl.render.text import count, gib, hang, page
 
 _STRATEGY = {
     Strategy.MIG: "MIG, one instance a job",
@@ -66,7 +66,7 @@ def plan_text(view: PlanView, style: Style, *, everything: bool = False) -> str:
     ]
     taken = sum(len(block) + 1 for block in (*above, *below) if block)
     jobs = _jobs(view, tags, style, everything=everything, room=_LINES - taken)
-    return "\n\n".join("\n".join(block) for block in (*above, jobs, *below) if block) + "\n"
+    return page((*above, jobs, *below), style)
 
 
 def _facts(view: PlanView) -> list[str]:

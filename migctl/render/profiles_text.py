@@ -9,7 +9,7 @@ from migctl.core.views import BoardProfiles
 from migctl.render.console import Style
 from migctl.render.heading import heading
 from migctl.render.table import Cell, Column, table
-from migctl.render.text import clean, fit, hang
+from migctl.render.text import clean, fit, hang, page
 
 _COLUMNS = (
     Column(title="PROFILE"),
@@ -43,7 +43,7 @@ def profiles_text(boards: Sequence[BoardProfiles], style: Style, *, simulated: s
             lines += table(_COLUMNS, [_row(profile) for profile in profiles], style)
             lines += hang("", _legend(profiles), style, indent=2, look=("dim",))
         blocks.append(lines)
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+    return page(blocks, style)
 
 
 def _row(profile: Profile) -> list[Cell | str]:

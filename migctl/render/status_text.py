@@ -11,12 +11,12 @@ from migctl.core.views import NO_COMPUTE_INSTANCE, GpuPicture, GpuView, Instance
 from migctl.render.console import Style
 from migctl.render.cores import cores
 from migctl.render.errors_text import notice_lines
-from migctl.render.folding import Group, fold, limited, span
+from migctl.render.folding import FOLD_ABOVE, Group, fold, limited, span
 from migctl.render.heading import heading
 from migctl.render.layout import layouts
 from migctl.render.table import Cell, Column, table
 from migctl.render.tags import Tags
-from migctl.render.text import clean, count, duration, fit, hang, sides
+from migctl.render.text import clean, count, duration, fit, hang, page, sides, width
 
 _LOOKS: Mapping[JobState, tuple[str, ...]] = {
     JobState.QUEUED: ("dim",),
@@ -30,13 +30,13 @@ _LOOKS: Mapping[JobState, tuple[str, ...]] = {
 _ORDER = (
     JobState.RUNNING,
     JobState.STARTING,
-    JobState.QUEUED,
     JobState.FAILED,
     JobState.LOST,
     JobState.STOPPED,
+    JobState.QUEUED,
     JobState.SUCCEEDED,
 )
-"""What still happens first, then what went wrong."""
+"""What runs first, then what went wrong."""
 _COLUMNS = (
     Column(),
     Column(title="JOB", least=18, cut="middle"),
@@ -72,7 +72,7 @@ def status_text(view: StatusView, style: Style, *, everything: bool = False) -> 
         _drift(view.drift, style, everything=everything),
         notice_lines(view.notices, style),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    return page(blocks, style)
 
 
 def _present(runs: Sequence[RunView]) -> list[tuple[str, RunView, JobView]]:
@@ -90,18 +90,32 @@ def _runs(view: StatusView, tags: Tags, style: Style, *, everything: bool) -> li
     order = {gpu.uuid: gpu.index for gpu in view.gpus}
     if len(view.runs) > _RUNS and not everything:
         return [_short(view, style)]
-    most = max(3, 24 // len(view.runs))
+    # Rows of one run: all of them share a screen.
+    above = max(4, FOLD_ABOVE // len(view.runs))
     blocks: list[list[str]] = []
     for run in view.runs:
         block = _head(run, view, style)
-        groups = fold(run.jobs, _alike, everything=everything, above=most)
-        shown, left = limited(groups, everything=everything, most=most)
+        groups = fold(run.jobs, _alike, everything=everything, above=above)
+        shown, left = _shown(groups, above, everything=everything)
         rows = [_row(group, view, run, order if len(order) > 1 else {}, tags) for group in shown]
-        block += _with_reasons(table(_COLUMNS, rows, style), shown, style)
+        block += _with_reasons(
+            table(_COLUMNS, rows, style), shown, style, whole=len(run.jobs) <= FOLD_ABOVE or everything
+        )
         if left:
             block.append(f"  {style.signs.ellipsis} and {count(left, 'more job')} (--all lists them)")
         blocks.append(block)
     return blocks
+
+
+def _shown(groups: Sequence[Group[JobView]], above: int, *, everything: bool) -> tuple[list[Group[JobView]], int]:
+    """The groups for the table, in their order; where some have to be left out, what runs or went wrong stays."""
+    order = sorted(range(len(groups)), key=lambda n: (_ORDER.index(groups[n].first.state), n))
+    _, left = limited(groups, everything=everything, above=above, most=above * 2 // 3)
+    if not left:
+        return list(groups), 0
+    kept = set(order[: above * 2 // 3])
+    out = sum(group.size for n, group in enumerate(groups) if n not in kept)
+    return [group for n, group in enumerate(groups) if n in kept], out
 
 
 def _head(run: RunView, view: StatusView, style: Style) -> list[str]:
@@ -182,8 +196,8 @@ def _since(group: Group[JobView], now: float) -> str:
     return f"{duration(now - max(times))} ago" if group.first.state.ended else duration(now - min(times))
 
 
-def _with_reasons(lines: list[str], groups: Sequence[Group[JobView]], style: Style) -> list[str]:
-    """The table with a job's reason below its row."""
+def _with_reasons(lines: list[str], groups: Sequence[Group[JobView]], style: Style, *, whole: bool) -> list[str]:
+    """The table with a job's reason below its row, in one line where there are many."""
     if not lines:
         return []
     title, *rows = lines
@@ -191,7 +205,10 @@ def _with_reasons(lines: list[str], groups: Sequence[Group[JobView]], style: Sty
     for row, group in zip(rows, groups, strict=True):
         merged.append(row)
         if group.first.reason:
-            merged += hang("why:", group.first.reason, style, indent=5, look=("dim",))
+            reason = hang("why:", group.first.reason, style, indent=5, look=("dim",))
+            if len(reason) > 1 and not whole:
+                reason = [f"{reason[0]} {style.signs.ellipsis}" if width(reason[0]) + 2 <= style.columns else reason[0]]
+            merged += reason
     return merged
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from migctl.render.console import Style
 
 _SGR = re.compile(r"\x1b\[[0-9;]*m")
 """Only what `Style.paint` writes; everything else of that kind is escaped by `clean`."""
+
+_PARTS = re.compile(r"\x1b\[[0-9;]*m|.", re.DOTALL)
 
 _ASCII: Mapping[int, str] = {
     ord(sign): plain
@@ -130,6 +132,28 @@ def hang(label: str, text: str, style: Style, *, indent: int = 0, look: tuple[st
     first, *rest = wrap(text, max(10, style.columns - left), style)
     lead = f"{' ' * indent}{style.paint(label, *look)}{' ' if label else ''}"
     return [f"{lead}{first}".rstrip(), *(f"{' ' * left}{line}" for line in rest)]
+
+
+def clip(line: str, style: Style) -> str:
+    """The finished line (looks allowed) in the terminal's width: what a picture cannot shrink is cut at the right."""
+    if width(line) <= style.columns:
+        return line
+    kept: list[str] = []
+    taken = 0
+    for part in _PARTS.findall(line):
+        if part.startswith("\x1b"):
+            kept.append(part)
+            continue
+        if taken + _width(part) > style.columns - 1:
+            break
+        taken += _width(part)
+        kept.append(part)
+    return "".join(kept).rstrip() + style.signs.ellipsis + ("\x1b[0m" if "\x1b" in line else "")
+
+
+def page(blocks: Iterable[Sequence[str]], style: Style) -> str:
+    """Blocks of lines with a blank line between them and a newline at the end; empty blocks are left out."""
+    return "\n\n".join("\n".join(clip(line, style) for line in block) for block in blocks if block) + "\n"
 
 
 def sides(left: str, right: str, style: Style) -> str:
