@@ -100,13 +100,22 @@ def play(session: Session, block: Block) -> None:
         done = session.run(command.words)
         place = f"README.md, block in line {block.line}: $ {command.words}\n{done.stdout}{done.stderr}"
         assert done.returncode == 0, place
-        if UPDATE and command.shown.strip() and "..." not in command.shown:
-            updated += f"$ {command.words}\n" + "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
-        else:
-            updated += f"$ {command.words}\n{command.shown}"
-            assert agrees(command.shown, done.stdout), place
-    if UPDATE and updated != block.text and "  # " not in block.text:
+        shown = shown_anew(command.shown, done.stdout) if UPDATE else command.shown
+        assert agrees(shown, done.stdout), place
+        updated += f"$ {command.words}\n{shown}"
+    if UPDATE:
         README.write_text(README.read_text("utf-8").replace(block.text, updated), "utf-8")
+
+
+def shown_anew(shown: str, printed: str) -> str:
+    """What the block should show now: all of it where it shows something, as many lines where it ends with `...`."""
+    lines = [f"{line.rstrip()}\n" for line in printed.splitlines()]
+    before = shown.splitlines(keepends=True)
+    if "..." in shown.removesuffix("...\n"):
+        return shown
+    if before[-1:] == ["...\n"]:
+        return "".join(lines[: len(before) - 1]) + "...\n"
+    return "".join(lines) if before else ""
 
 
 @pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "compose/plans").glob("*.yaml")))
