@@ -1,3 +1,4 @@
+from dataclasses import replace
 from fractions import Fraction
 
 from hypothesis import given, settings
@@ -65,7 +66,7 @@ def pools(draw: st.DrawFn) -> tuple[Topology, Pool]:
             foreign=[ForeignContainer("db", draw(some))],
         )
     except HostError:
-        topology = Topology(cores=topology.cores)
+        topology = replace(topology, isolated=CpuSet())
         pool = make_pool(topology, affinity=topology.online, engine=None, claimed={}, foreign=())
     part = fair_part(
         pool,
