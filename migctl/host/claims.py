@@ -151,14 +151,16 @@ def _read(path: Path) -> Claim | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES or found.st_nlink != 1:
             return None
-        try:
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             claim = _claim(json.loads(file.read(_MOST_BYTES)))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
-            return None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
+        return None
+    finally:
+        os.close(descriptor)
     fields = _FILE.fullmatch(path.name)
     if (
         fields is None

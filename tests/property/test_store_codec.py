@@ -6,7 +6,7 @@ import json
 from dataclasses import fields
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from migctl.core.cpuset import CpuSet
@@ -103,7 +103,8 @@ def test_a_record_is_the_same_after_its_json(value: Record) -> None:
     assert decode_record(encode_record(value)) == value
 
 
-@given(st.lists(records, max_size=4))
+@settings(max_examples=25)
+@given(st.lists(records, max_size=3))
 def test_many_records_read_at_once_are_the_same_as_one_by_one(values: list[Record]) -> None:
     assert decode_records([encode_record(value) for value in values]) == values
 

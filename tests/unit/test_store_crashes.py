@@ -84,7 +84,7 @@ def started(code: str, *arguments: str) -> subprocess.Popen[str]:
 def test_a_writer_killed_at_any_moment_leaves_old_or_new(tmp_path: Path) -> None:
     moment = random.Random(20_240_806)
     last = 0
-    for _ in range(8):
+    for _ in range(6):
         child = started(WRITER, str(tmp_path))
         assert child.stdout is not None
         child.stdout.readline()
@@ -114,7 +114,7 @@ def test_a_writer_killed_at_any_moment_leaves_old_or_new(tmp_path: Path) -> None
 
 def test_a_writer_killed_while_the_store_is_made_leaves_one_that_works(tmp_path: Path) -> None:
     moment = random.Random(7)
-    for number in range(6):
+    for number in range(4):
         state = tmp_path / str(number)
         child = started(WRITER, str(state))
         deadline = time.monotonic() + 10
