@@ -127,8 +127,9 @@ def write(machine: Machine, root: Path) -> Path:
         texts[folder / "vendor"] = "0x8086" if address == "0000:00:1f.0" else NVIDIA
         texts[folder / "numa_node"] = str(node)
 
+    for folder in {path.parent for path in texts}:
+        folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
     return root
 
