@@ -20,6 +20,8 @@ class Measured:
     """One run of one command."""
 
     wall_s: float
+    cpu_s: float
+    """User and system time of the process and its ended children: what a busy machine changes least."""
     peak_mib: float
 
 
@@ -37,6 +39,11 @@ class Case:
     def wall_s(self) -> float:
         """Median, in seconds."""
         return statistics.median(one.wall_s for one in self.seen)
+
+    @property
+    def cpu_s(self) -> float:
+        """Median, in seconds."""
+        return statistics.median(one.cpu_s for one in self.seen)
 
     @property
     def peak_mib(self) -> float:
@@ -58,7 +65,7 @@ def timed(command: Sequence[str], environ: Mapping[str, str] | None = None) -> M
     if child.returncode:
         sys.stderr.buffer.write(complaint)
         sys.exit(f"{' '.join(command)}: exit {child.returncode}")
-    return Measured(wall_s, usage.ru_maxrss / 1024)
+    return Measured(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def command(*words: str, environ: Mapping[str, str] | None = None) -> Callable[[], Measured]:
@@ -90,6 +97,7 @@ def table(cases: Sequence[Case]) -> None:
     width = max(len(case.name) for case in cases)
     for case in cases:
         walls = sorted(one.wall_s for one in case.seen)
+        spread = f"({walls[0]:.3f} to {walls[-1]:.3f})"
         print(
-            f"{case.name:<{width}}  {case.wall_s:7.3f} s  ({walls[0]:.3f} to {walls[-1]:.3f})  peak {case.peak_mib:4.0f} MiB"
+            f"{case.name:<{width}}  {case.wall_s:7.3f} s  {spread:<18}  CPU {case.cpu_s:6.3f} s  peak {case.peak_mib:4.0f} MiB"
         )

@@ -1,6 +1,6 @@
 """How long a command takes that has little to do, as multiples of `python -c pass`, with the same interpreter.
 
-Usage: python scripts/bench/startup.py [ROUNDS]. Uses DOCKER_HOST, or as root starts an engine of its own.
+Usage: .venv/bin/python scripts/bench/startup.py [ROUNDS]. Uses DOCKER_HOST, or as root starts an engine of its own.
 Exit 1: a target is missed.
 """
 

@@ -1,6 +1,6 @@
 """`up` and `down` of seven containers, against a shell, a bare SDK script and `docker rm -f`, within one run.
 
-Usage: python scripts/bench/up.py [ROUNDS]. Uses DOCKER_HOST, or as root starts an engine of its own.
+Usage: .venv/bin/python scripts/bench/up.py [ROUNDS]. Uses DOCKER_HOST, or as root starts an engine of its own.
 Exit 1: a target is missed.
 """
 
