@@ -87,6 +87,7 @@ def cores_view(topology: Topology, pool: Pool | None, jobs: Mapping[str, CpuSet]
         reserved: so many of the free cores, the last ones, are kept for the system.
     """
     regrouped = {core.id: core for core in (*pool.cores, *pool.rest)} if pool is not None else {}
+    taken = CpuSet(cpu for cpus in jobs.values() for cpu in cpus)
     cells = [
         CoreCell(
             id=core.id,
@@ -95,6 +96,7 @@ def cores_view(topology: Topology, pool: Pool | None, jobs: Mapping[str, CpuSet]
             l3=core.l3,
             mark=_mark(core.cpus, core.id, pool, jobs),
             jobs=tuple(name for name, cpus in jobs.items() if cpus & core.cpus),
+            part=bool(core.cpus & taken) and not core.cpus <= taken,
         )
         for core in (regrouped.get(core.id, core) for core in topology.cores)
         if core.id in regrouped or not any(core.cpus <= other.cpus for other in regrouped.values())

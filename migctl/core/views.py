@@ -106,6 +106,8 @@ class CoreCell:
     mark: CoreMark = CoreMark.FREE
     jobs: tuple[str, ...] = ()
     """One name; several where jobs have one hardware thread each, or share."""
+    part: bool = False
+    """Hardware threads of it are left that no job has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

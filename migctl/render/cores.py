@@ -101,7 +101,8 @@ def _cell(cell: CoreCell, size: int, tags: Tags, style: Style) -> str:
     if cell.mark is CoreMark.JOB and cell.jobs:
         known = [job for job in cell.jobs if tags.letter(job)]
         if len(known) == 1:
-            return style.paint(tags.letter(known[0]) * size, "bold", *tags.look(known[0]))
+            rest = style.signs.free if cell.part else tags.letter(known[0])
+            return style.paint(tags.letter(known[0]) + rest * (size - 1), "bold", *tags.look(known[0]))
         if len(known) == 2 == size:
             return "".join(style.paint(tags.letter(job), "bold", *tags.look(job)) for job in known)
         return style.paint(MANY * size, "bold")

@@ -9,6 +9,7 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.mig import Placement
 from migctl.core.plan import Strategy
 from migctl.core.views import ConflictView, PlanView, Way
+from migctl.errors import MigctlError
 from migctl.render.console import Style
 from migctl.render.cores import cores
 from migctl.render.errors_text import NOTICES, notice_lines
@@ -59,7 +60,7 @@ def plan_text(view: PlanView, style: Style, *, everything: bool = False) -> str:
         cores(view.cores, tags, style) if view.cores is not None else [],
         _idle(view, style),
         _waiting(allocation, style),
-        _conflict(view.conflict, style),
+        _conflict(view.conflict, allocation.blocked, style),
         _ways(view.ways, style),
         _steps(view.steps, style, everything=everything),
         notice_lines(allocation.notices, style, most=_CROWDED_NOTICES if crowded else NOTICES),
@@ -177,9 +178,9 @@ def _waiting(allocation: Allocation, style: Style) -> list[str]:
     return lines
 
 
-def _conflict(conflict: ConflictView | None, style: Style) -> list[str]:
-    """What the conflicting jobs need together against what there is, to scale."""
-    if conflict is None or not conflict.contenders:
+def _conflict(conflict: ConflictView | None, blocked: MigctlError | None, style: Style) -> list[str]:
+    """What the conflicting jobs need together against what there is, to scale; nothing where it is not about slices."""
+    if conflict is None or not conflict.contenders or (blocked is not None and blocked.id == "no-free-core"):
         return []
     memory = sum(c.memory_slices for c in conflict.contenders)
     compute = sum(c.compute_slices for c in conflict.contenders)
@@ -189,7 +190,9 @@ def _conflict(conflict: ConflictView | None, style: Style) -> list[str]:
     if compute > conflict.compute_slices:
         told.append(f"needs {compute} compute slices of {conflict.compute_slices}")
     jobs = [c.job for c in conflict.contenders]
-    if not told:
+    if not told and blocked is not None and blocked.id == "blocked-by-others":
+        told.append("what is there already is in the way")
+    elif not told:
         told.append("slices enough, but not side by side where the profiles can start")
     verb = "does not fit" if len(jobs) == 1 else "do not fit at once"
     lines = hang("CONFLICT", f"{names(jobs)} {verb}: {'; '.join(told)}", style, look=("bold",))

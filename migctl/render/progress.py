@@ -80,6 +80,7 @@ class Progress:
         return replace(
             self,
             done=self.done + ended,
+            doing="" if ended else self.doing,
             lines=(f"{event.job}: {_DONE[event.action]}",) if told else (),
         )
 
@@ -94,7 +95,7 @@ class Progress:
         if not known:
             lines = (f"pulling {event.image}",)
         elif finished:
-            lines = (f"pulled {event.image}{_of(event.total)}",)
+            lines = (f"pulled {event.image} ({_amount(event.total)})",)
         elif event.total and (quarter := _quarter(event.done, event.total)) > _quarter(*before[event.image]):
             lines = (f"pulling {event.image}: {100 * quarter // _QUARTERS} %{_of(event.total)}",)
         before[event.image] = (event.done, event.total)
@@ -119,7 +120,7 @@ class Progress:
             name = fit(clean(image, style), max(8, room), style, "middle")
             return fit(f"pulling {name} {bar}{amount}", style.columns - 1, style)
         if not self.doing:
-            return ""
+            return f"{self.done} of {count(self.total, 'job')}" if self.total and self.done else ""
         # The last column stays empty: some terminals wrap when it is written.
         text = fit(clean(self.doing, style), style.columns - 1 - width(tail), style, "middle")
         return f"{text}{tail}"

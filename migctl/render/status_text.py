@@ -64,6 +64,8 @@ def status_text(view: StatusView, style: Style, *, everything: bool = False) -> 
     """
     present = _present(view.runs)
     tags = Tags.of([(key, f"{run.name}/{job.origin}") for key, run, job in present])
+    # Where one run is shown its jobs need no prefix, but whoever drew the cores may have named them run/job.
+    tags = tags.known_as({f"{run.name}/{job.name}": key for key, run, job in present})
     blocks = [
         heading("status", "", [], view.simulated, style) if view.simulated else [],
         *_runs(view, tags, style, everything=everything),

@@ -35,6 +35,13 @@ class Tags:
             {name: f"job{order[key] % JOB_LOOKS}" for (name, _), key in zip(jobs, keys, strict=True)},
         )
 
+    def known_as(self, aliases: Mapping[str, str]) -> Tags:
+        """The same letters, also under other names: (alias → job)."""
+        return Tags(
+            {**self.letters, **{alias: self.letters[job] for alias, job in aliases.items() if job in self.letters}},
+            {**self.looks, **{alias: self.looks[job] for alias, job in aliases.items() if job in self.looks}},
+        )
+
     def letter(self, job: str) -> str:
         """The job's letter; nothing for a job that has none."""
         return self.letters.get(job, "")
@@ -52,7 +59,7 @@ class Tags:
         """`A`, or `C–F` for several."""
         letters = list(dict.fromkeys(self.letter(job) for job in jobs if self.letter(job)))
         more = [MANY] if MANY in letters else []
-        letters = [letter for letter in letters if letter != MANY]
+        letters = sorted((letter for letter in letters if letter != MANY), key=_LETTERS.index)
         if len(letters) > 1:
             letters = [f"{letters[0]}–{letters[-1]}"]
         return " ".join([*letters, *more])

@@ -9,15 +9,16 @@ from migctl.errors import Notice
 from migctl.render.console import Style
 from migctl.render.errors_text import notice_lines
 from migctl.render.table import Cell, Column, table
-from migctl.render.text import hang, page
+from migctl.render.text import hang, pad, page, width, wrap
 
 _COLUMNS = (
     Column(title="CORES", right=True),
     Column(title="JOBS", right=True),
     Column(title="NUM_WORKERS", right=True),
-    Column(title="CORES EACH", right=True, drop=2),
-    Column(title="NOTE", least=16, drop=1),
+    Column(title="CORES EACH", right=True),
 )
+_NOTE = 20
+"""A narrower column for notes is none: they stand below their row."""
 
 
 def workers_text(rows: Sequence[WorkersRow], style: Style, *, storage: str = "", notices: Sequence[Notice] = ()) -> str:
@@ -31,9 +32,24 @@ def workers_text(rows: Sequence[WorkersRow], style: Style, *, storage: str = "",
         cores = "" if row.cores == previous else str(row.cores)
         previous = row.cores
         workers = Cell(str(row.num_workers), ("bold",))
-        cells.append([cores, str(row.jobs), workers, "" if same else str(row.cores_per_job), row.note])
-    lines = table(_COLUMNS, cells, style, indent=0)
+        cells.append([cores, str(row.jobs), workers, "" if same else str(row.cores_per_job)])
+    lines = _with_notes(table(_COLUMNS, cells, style, indent=0), rows, style)
     rule = "num_workers = physical cores ÷ trainings at the same time; a single training leaves one core to the system"
     if storage:
-        rule += f", adjusted for {storage}"
+        rule += f"; adjusted for {storage} storage"
     return page([lines, hang("", rule, style), notice_lines(notices, style)], style)
+
+
+def _with_notes(lines: Sequence[str], rows: Sequence[WorkersRow], style: Style) -> list[str]:
+    """The table with the notes at its right, wrapped: what a number means is never cut off."""
+    if not lines:
+        return []
+    left = max(width(line) for line in lines) + 2
+    beside = style.columns - left >= _NOTE
+    title, *body = lines
+    merged = [pad(title, left) + style.paint("NOTE", "dim") if beside else title]
+    for line, row in zip(body, rows, strict=True):
+        first, *rest = wrap(row.note, style.columns - left if beside else style.columns - 4, style)
+        merged += [f"{pad(line, left)}{first}".rstrip()] if beside else [line, *([f"    {first}"] if first else [])]
+        merged += [" " * (left if beside else 4) + more for more in rest]
+    return merged

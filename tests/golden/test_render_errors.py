@@ -35,7 +35,7 @@ LONG_LINE = PlanError(
     "unknown-variable",
     "${DATA_DIR} has no value",
     where=Where(
-        "plan.yaml", 12, 101, "  command: python train.py " + "--option value " * 5 + "${DATA_DIR} " + "--more " * 12
+        "plan.yaml", 12, 103, "  command: python train.py " + "--option value " * 5 + "${DATA_DIR} " + "--more " * 12
     ),
     hint="${DATA_DIR:-/data} gives it a default",
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from migctl.core.mig import MigMode
-from migctl.core.views import StatusView
+from migctl.core.views import CoresView, StatusView
 from migctl.render.layout import mode_words
 from migctl.render.status_text import status_text
 from tests.support import render_values as values
@@ -59,3 +59,11 @@ def test_failures_stay_when_rows_have_to_be_left_out() -> None:
     assert "sweep-48 " in text
     assert "sweep-49 " in text
     assert "more jobs (--all lists them)" in text
+
+
+def test_cores_named_run_and_job_carry_the_letter_of_the_job() -> None:
+    view = values.busy_status()
+    assert view.cores is not None
+    cells = tuple(replace(cell, jobs=tuple(f"lr-sweep/{job}" for job in cell.jobs)) for cell in view.cores.cells)
+
+    assert status_text(replace(view, cores=CoresView(cells=cells)), values.PLAIN) == status_text(view, values.PLAIN)
