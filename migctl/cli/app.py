@@ -14,18 +14,34 @@ from migctl.cli import inspect_commands, job_commands, run_commands, table_comma
 from migctl.cli.errors import print_error, report_bug
 from migctl.errors import MigctlError, PlanError
 
-app = typer.Typer(
-    name="migctl",
-    help="Run several deep-learning trainings on one NVIDIA machine: GPU instances (MIG), CPU cores and loader "
-    "workers from one plan file.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+FAMILIES = (run_commands, inspect_commands, job_commands, table_commands)
 
 
-@app.callback()
+def application(only: str | None = None) -> typer.Typer:
+    """The command line; with `only`, just that command of it.
+
+    Typer builds a validator for every parameter of every command it knows, which costs more than most commands do.
+    """
+    app = typer.Typer(
+        name="migctl",
+        help="Run several deep-learning trainings on one NVIDIA machine: GPU instances (MIG), CPU cores and loader "
+        "workers from one plan file.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        add_completion=only is None,
+    )
+    app.callback()(_root)
+    for family in FAMILIES:
+        family.register(app)
+    if only is not None:
+        app.registered_commands = [command for command in app.registered_commands if command.name == only] or (
+            app.registered_commands
+        )
+    return app
+
+
 def _root(
     version: bool = typer.Option(False, "--version", "-V", help="Print the version and exit.", is_eager=True),
 ) -> None:
@@ -34,20 +50,19 @@ def _root(
         raise typer.Exit
 
 
-for family in (run_commands, inspect_commands, job_commands, table_commands):
-    family.register(app)
-
-
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; nothing but a bug of ours leaves as a traceback."""
     as_json = "--json" in arguments
+    # A completion script asks about every command; it calls without arguments.
+    first = arguments[0] if arguments and not arguments[0].startswith("-") else None
+    app = application(only=first)
     try:
-        result = app(list(arguments), standalone_mode=False)
+        result = app(list(arguments), prog_name="migctl", standalone_mode=False)
     except MigctlError as error:
         print_error(error, as_json=as_json)
         return error.exit_code
     except ClickException as error:
-        problem = PlanError("usage", error.format_message(), hint=f"{_command(arguments)} --help")
+        problem = PlanError("usage", error.format_message(), hint=f"{_command(app, arguments)} --help")
         print_error(problem, as_json=as_json)
         return problem.exit_code
     except (KeyboardInterrupt, typer.Abort):
@@ -63,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _command(arguments: Sequence[str]) -> str:
+def _command(app: typer.Typer, arguments: Sequence[str]) -> str:
     first = next((word for word in arguments if not word.startswith("-")), "")
     known = {command.name for command in app.registered_commands}
     return f"migctl {first}" if first in known else "migctl"

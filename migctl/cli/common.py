@@ -75,7 +75,7 @@ def with_common(command: Callable[..., None]) -> Callable[..., None]:
     ]
 
     @functools.wraps(command)
-    def wrapper(**values: Any) -> None:
+    def wrapper(**values: Any) -> None:  # noqa: ANN401 -- typer has checked them against the signature
         common = Common(**{name: values.pop(name) for name in _NAMES})
         command(common, **values)
 

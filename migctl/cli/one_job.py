@@ -29,7 +29,7 @@ def run_command(
     from migctl import planfile
     from migctl.cli.down import take_down
     from migctl.cli.up import bring_up, start
-    from migctl.engine.converge import UpOptions
+    from migctl.engine.decide import UpOptions
 
     session = common.session()
     here = Path.cwd()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from types import TracebackType
+from typing import Self
 
 from migctl.cli.common import Common
 from migctl.cli.terminal import style
@@ -24,7 +25,7 @@ class Progress:
         self._lock = threading.Lock()
         self._live = ""
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +45,7 @@ def up(
 ) -> None:
     """Make the GPU instances, start the jobs; what runs already is left alone."""
     from migctl.cli.plans import load_plan
-    from migctl.engine.converge import UpOptions
+    from migctl.engine.decide import UpOptions
 
     if detach and (wait or attach):
         raise PlanError("usage", "--detach contradicts --wait and --attach")

@@ -11,7 +11,8 @@ from migctl.cli.progress import Progress
 from migctl.cli.signals import cancelling, detaching
 from migctl.core.plan import Plan
 from migctl.core.record import Record
-from migctl.engine.converge import UpOptions, UpResult, converge, preview
+from migctl.engine.converge import UpResult, converge, preview
+from migctl.engine.decide import UpOptions
 from migctl.engine.session import Session
 from migctl.errors import PlanError
 
@@ -96,7 +97,7 @@ def _attach(session: Session, result: UpResult) -> None:
 
 
 def _show_steps(common: Common, session: Session, plan: Plan, options: UpOptions) -> None:
-    decision, _ = preview(session, plan, options)
+    decision = preview(session, plan, options)
     if decision.allocation.blocked is not None:
         raise decision.allocation.blocked
     steps = [str(step) for chain in (*decision.undo, *decision.chains) for step in chain.steps]

@@ -12,7 +12,6 @@ from migctl.core.plan import Plan, RuntimeName
 from migctl.core.views import Finding, Level
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
-from migctl.host.procfs import own_affinity
 from migctl.host.sysfs import read_topology
 
 _CONFIG_CAPABILITY = Path("/proc/driver/nvidia/capabilities/mig/config")
@@ -43,9 +42,10 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
     findings.append(_writable("run-dir", session.paths.run))
     if plan is not None:
         with _told(findings):
-            from migctl.engine.converge import UpOptions, preview
+            from migctl.engine.converge import preview
+            from migctl.engine.decide import UpOptions
 
-            decision, _ = preview(session, plan, UpOptions(enable_mig=plan.enable_mig))
+            decision = preview(session, plan, UpOptions(enable_mig=plan.enable_mig))
             blocked = decision.allocation.blocked
             count = len(decision.allocation.assignments)
             findings.append(
@@ -85,7 +85,8 @@ def _gpu(gpu: Gpu) -> Iterator[Finding]:
         yield Finding(
             id="mig-mode-pending",
             level=Level.FAILURE,
-            message=f"{name}: MIG mode is {_mode(gpu.mig.current)}, pending {_mode(gpu.mig.pending)}: it needs a GPU reset or a reboot",
+            message=f"{name}: MIG mode is {_mode(gpu.mig.current)}, pending {_mode(gpu.mig.pending)}: "
+            "that needs a GPU reset or a reboot",
             hint=f"free the GPU, then sudo nvidia-smi --gpu-reset -i {gpu.index} (in a virtual machine: reboot it)",
         )
         return
@@ -137,7 +138,7 @@ def _rights() -> Finding:
 
 def _cpus(session: Session) -> Finding:
     topology = read_topology(session.root)
-    mine = own_affinity()
+    mine = session.local_affinity(topology.online)
     cores = [core for core in topology.cores if core.cpus <= mine]
     text = f"{len(cores)} cores with {len(topology.online & mine)} logical CPUs"
     if topology.hidden:

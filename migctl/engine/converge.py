@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass
 
 from migctl.core.allocation import Allocation
 from migctl.core.cpuset import CpuSet
@@ -13,17 +13,14 @@ from migctl.core.events import Event
 from migctl.core.mig import Placement
 from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
-from migctl.core.reconcile import Difference
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
 from migctl.engine.apply import Workshop
-from migctl.engine.decide import Decision, decide
+from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.launch import LaunchPad
-from migctl.engine.observe import Look, machine
+from migctl.engine.observe import Look
 from migctl.engine.session import Session
 from migctl.errors import (
-    Busy,
-    DoesNotFit,
     HostError,
     Interrupted,
     MigctlError,
@@ -33,18 +30,6 @@ from migctl.errors import (
     Problems,
 )
 from migctl.host.claims import Claim, drop_claim, write_claim
-from migctl.host.lock import machine_lock
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpOptions:
-    """What the command line said."""
-
-    enable_mig: bool = False
-    replacing: bool = False
-    retry: bool = False
-    wait_for_s: float = 0.0
-    """How long to wait for a lock that somebody else holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +43,7 @@ class UpResult:
     notices: tuple[Notice, ...]
 
 
-def preview(session: Session, plan: Plan, options: UpOptions) -> tuple[Decision, Look]:
+def preview(session: Session, plan: Plan, options: UpOptions) -> Decision:
     """What `up` would do now; reads only."""
     with session.driver() as driver:
         shop = Workshop(
@@ -68,7 +53,7 @@ def preview(session: Session, plan: Plan, options: UpOptions) -> tuple[Decision,
             ledger=session.ledger(write=False),
             report=lambda _: None,
         )
-        return _decide(shop, plan, options)
+        return consider(shop, plan, options).decision
 
 
 def converge(
@@ -84,18 +69,20 @@ def converge(
     runtime = session.runtime(plan.runtime)
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True))
-        stack.enter_context(_lock(session, f"run-{session.caller.uid}-{plan.name}", options))
+        stack.enter_context(session.run_lock(plan.name, wait_s=options.wait_for_s))
         driver = stack.enter_context(session.driver())
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
         _check_path(ledger.run(plan.name), plan)
-        decision, seen = _decide(shop, plan, options)
+        first = consider(shop, plan, options)
+        decision, seen = first.decision, first.seen
         _refuse_waiting(decision.allocation)
         starting = [a.job for a in decision.allocation.assignments if a.job.name in decision.starting]
         images = runtime.prepare(starting, simulated=session.simulated, on_progress=None) if starting else {}
-        stack.enter_context(_lock(session, "machine", options))
+        stack.enter_context(session.lock("machine", wait_s=options.wait_for_s))
         again = shop.look(plan.name)
         if again.observed != seen.observed:
-            decision, seen = _decide(shop, plan, options)
+            second = consider(shop, plan, options)
+            decision, seen = second.decision, second.seen
             _refuse_waiting(decision.allocation)
         if not decision.chains and not decision.undo:
             run = ledger.run(plan.name) or _run(shop, plan, decision, seen)
@@ -167,20 +154,6 @@ def _result(run: Run, decision: Decision, records: Mapping[str, Record]) -> UpRe
     )
 
 
-def _decide(shop: Workshop, plan: Plan, options: UpOptions) -> tuple[Decision, Look]:
-    seen = shop.look(plan.name)
-    decision = decide(
-        plan,
-        machine(shop.session, shop.runtime, shop.ledger, seen.observed, plan.name),
-        seen,
-        key=shop.ledger.key(),
-        now=shop.session.now(),
-        replacing=options.replacing,
-        retry=options.retry,
-    )
-    return decision, seen
-
-
 def _refuse_waiting(allocation: Allocation) -> None:
     """Without a queue a plan runs at once or not at all."""
     if allocation.blocked is not None:
@@ -195,10 +168,6 @@ def _check_path(run: Run | None, plan: Plan) -> None:
             where=plan.path or None,
             hint=f"give this plan another name:, or end the other run: migctl down {plan.name}",
         )
-
-
-def _lock(session: Session, name: str, options: UpOptions) -> AbstractContextManager[None]:
-    return machine_lock(session.paths.run, name, wait_s=options.wait_for_s)
 
 
 def _claim(session: Session, run: Run, records: Iterable[Record], boot_id: str) -> None:

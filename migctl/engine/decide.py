@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from migctl.core.allocate import allocate
@@ -15,7 +15,9 @@ from migctl.core.reconcile import Difference, Wanted, difference, steps_down, st
 from migctl.core.record import JobState, Record
 from migctl.core.sameness import digest, spec
 from migctl.core.steps import Chain
+from migctl.engine.apply import Workshop
 from migctl.engine.observe import Look
+from migctl.engine.observe import machine as observe_machine
 
 _AGAIN = (JobState.FAILED, JobState.STOPPED, JobState.LOST)
 
@@ -40,13 +42,22 @@ class Decision:
 
 
 def decide(
-    plan: Plan, machine: Machine, seen: Look, *, key: bytes, now: float, replacing: bool, retry: bool
+    plan: Plan,
+    machine: Machine,
+    seen: Look,
+    *,
+    key: bytes,
+    now: float,
+    last_attempt: Callable[[str], int],
+    replacing: bool,
+    retry: bool,
 ) -> Decision:
     """Compare the plan with the run, place what has no place yet, and list the steps.
 
     Args:
         key: secret of the store, for the digests.
         now: Unix seconds.
+        last_attempt: number of a job's latest attempt, 0 = none; each attempt has its own folder.
         replacing: undo changed and removed jobs instead of keeping them.
         retry: run failed, stopped and lost jobs again.
 
@@ -76,8 +87,8 @@ def decide(
         record = _record(plan, assignment, allocation.strategy, digests[name], seen, now)
         if name in diff.unfinished and old is not None and _has_place(old):
             record = old
-        elif old is not None:
-            record = replace(record, attempt=old.attempt + 1, revision=old.revision)
+        else:
+            record = replace(record, attempt=last_attempt(name) + 1, revision=old.revision if old is not None else 0)
         steps = steps_up(name, record, seen.observed, needs_instance=allocation.strategy is Strategy.MIG)
         records[name] = record
         chains.append(steps)
@@ -127,3 +138,42 @@ def _record(plan: Plan, assignment: Assignment, strategy: Strategy, job_digest: 
         boot_id=seen.observed.boot_id,
         created_at=now,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """What the command line said."""
+
+    enable_mig: bool = False
+    replacing: bool = False
+    retry: bool = False
+    wait_for_s: float = 0.0
+    """How long to wait for a lock that somebody else holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Considered:
+    """A decision, and what it was taken on."""
+
+    decision: Decision
+    seen: Look
+    machine: Machine
+
+
+def consider(
+    shop: Workshop, plan: Plan, options: UpOptions, adjust: Callable[[Machine], Machine] = lambda machine: machine
+) -> Considered:
+    """Look at the machine and decide; `adjust` puts another machine's cores in place of this one's."""
+    seen = shop.look(plan.name)
+    there = adjust(observe_machine(shop.session, shop.runtime, shop.ledger, seen.observed, plan.name))
+    decision = decide(
+        plan,
+        there,
+        seen,
+        key=shop.ledger.key(),
+        now=shop.session.now(),
+        last_attempt=lambda job: shop.ledger.last_attempt(plan.name, job),
+        replacing=options.replacing,
+        retry=options.retry,
+    )
+    return Considered(decision=decision, seen=seen, machine=there)

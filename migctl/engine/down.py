@@ -15,7 +15,6 @@ from migctl.engine.apply import Workshop
 from migctl.engine.session import Session
 from migctl.errors import MigctlError, PartlyApplied, PlanError
 from migctl.host.claims import drop_claim
-from migctl.host.lock import machine_lock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,7 @@ def take_down(
     """
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True))
-        stack.enter_context(machine_lock(session.paths.run, f"run-{session.caller.uid}-{run}", wait_s=wait_for_s))
+        stack.enter_context(session.run_lock(run, wait_s=wait_for_s))
         known = ledger.run(run)
         runtime = session.runtime(RuntimeName(known.runtime) if known else RuntimeName.DOCKER)
         driver = stack.enter_context(session.driver())
@@ -74,7 +73,7 @@ def stop_jobs(
     """End running jobs; their containers and instances stay until `down`. Returns those that were running."""
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True))
-        stack.enter_context(machine_lock(session.paths.run, f"run-{session.caller.uid}-{run}"))
+        stack.enter_context(session.run_lock(run))
         known = ledger.run(run)
         if known is None:
             raise unknown_run(run, [r.name for r in ledger.runs()])

@@ -144,7 +144,7 @@ def saved(path: Path, tail: int | None) -> Iterator[bytes]:
 
 
 def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Whole lines without their newline; a progress bar's `\\r` rewrites stay in the line."""
+    """Whole lines without their newline; what a progress bar rewrites with carriage returns stays in the line."""
     rest = b""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")

@@ -109,7 +109,7 @@ def labels(record: Record, job: Job, caller: Caller) -> tuple[tuple[str, str], .
 
 
 def _home(caller: Caller) -> dict[str, str]:
-    """Writable places for a uid that the image does not know: getpwuid fails and HOME is `/` there (torch inductor, pip, triton)."""
+    """Writable places for a uid that the image does not know: HOME is `/` there, and getpwuid fails (torch inductor)."""
     return {
         "HOME": "/tmp",
         "USER": caller.name,

@@ -12,7 +12,7 @@ from migctl.core.record import Record
 from migctl.core.settle import settle
 from migctl.engine.session import Session
 from migctl.host.claims import Claim, read_claims
-from migctl.host.procfs import boot_id, memory_total_mib, own_affinity
+from migctl.host.procfs import boot_id, memory_total_mib
 from migctl.host.sysfs import read_topology
 from migctl.nvml.driver import Driver
 from migctl.runtimes.api import Runtime
@@ -47,10 +47,11 @@ def machine(session: Session, runtime: Runtime, ledger: Ledger, seen: Observed, 
     """What planning needs beside the look: cores, and what other runs and containers hold."""
     claims = [c for c in read_claims(session.paths.run, seen.boot_id) if not _own(session, c, run)]
     facts = runtime.facts()
+    topology = read_topology(session.root, pci_ids=[gpu.pci_bus_id for gpu in seen.gpus])
     return Machine(
         gpus=seen.gpus,
-        topology=read_topology(session.root),
-        affinity=own_affinity(),
+        topology=topology,
+        affinity=session.local_affinity(topology.online),
         engine=facts.cpus,
         claimed={f"{claim.user}/{claim.run}": claim.cpus for claim in claims},
         foreign=tuple(runtime.foreign()),

@@ -20,8 +20,7 @@ from migctl.core.views import ConflictView, Contender, PlanView
 from migctl.core.ways import ways
 from migctl.core.workers import reserved_cores
 from migctl.engine.apply import Workshop
-from migctl.engine.decide import Decision, decide
-from migctl.engine.observe import machine as observe_machine
+from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
 from migctl.host.procfs import memory_total_mib, own_affinity
@@ -60,11 +59,15 @@ def view(session: Session, plan: Plan, elsewhere: Elsewhere) -> PlanView:
             ledger=ledger,
             report=lambda _: None,
         )
-        seen = shop.look(plan.name)
-        machine = observe_machine(session, shop.runtime, ledger, seen.observed, plan.name)
-        machine = _with_cores(machine, elsewhere)
-        decision = decide(plan, machine, seen, key=ledger.key(), now=session.now(), replacing=False, retry=False)
-        return _view(plan, decision.allocation, machine, _steps(decision), _label(elsewhere), session.nvml)
+        found = consider(shop, plan, UpOptions(enable_mig=plan.enable_mig), lambda there: _with_cores(there, elsewhere))
+        return _view(
+            plan,
+            found.decision.allocation,
+            found.machine,
+            _steps(found.decision),
+            _label(elsewhere),
+            session.nvml,
+        )
 
 
 def _view(

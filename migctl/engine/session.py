@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from migctl.core.cpuset import CpuSet
 from migctl.core.plan import RuntimeName
 from migctl.host.caller import Caller, caller
-from migctl.host.paths import Paths, paths
+from migctl.host.lock import machine_lock
+from migctl.host.paths import Paths, make_private, paths
+from migctl.host.procfs import own_affinity
 from migctl.nvml.driver import Driver
 from migctl.nvml.open import open_driver
 from migctl.runtimes.api import Runtime
@@ -57,5 +60,31 @@ class Session:
         return self._runtimes[name]
 
     def ledger(self, *, write: bool) -> Ledger:
-        """The caller's records; reading creates and writes nothing."""
+        """The caller's records; reading creates and writes nothing.
+
+        Raises:
+            HostError: the state directory cannot be used.
+        """
+        if write:
+            make_private(self.paths.state, self.caller)
         return Ledger.open(self.paths.state, write=write, now=self.now)
+
+    def lock(self, name: str, *, wait_s: float = 0.0) -> AbstractContextManager[None]:
+        """Hold a machine-wide lock: `machine` for GPUs and cores.
+
+        Raises:
+            Busy: somebody else holds it.
+        """
+        return machine_lock(self.paths.run, name, wait_s=wait_s, user=self.caller.name)
+
+    def run_lock(self, run: str, *, wait_s: float = 0.0) -> AbstractContextManager[None]:
+        """Hold the lock of one of the caller's runs.
+
+        Raises:
+            Busy: another migctl changes this run.
+        """
+        return self.lock(f"run-{self.caller.uid}-{run}", wait_s=wait_s)
+
+    def local_affinity(self, online: CpuSet) -> CpuSet:
+        """CPUs this process may use; below another root all that are online there."""
+        return own_affinity() if self.root == Path("/") else online

@@ -60,7 +60,7 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
                     if record.state in (JobState.RUNNING, JobState.STARTING)
                 },
             ),
-            drift=tuple(_drift(settled, ledger, observed, session)),
+            drift=tuple(_drift(settled, ledger, observed)),
             notices=tuple(notices),
             simulated=session.nvml,
         )
@@ -167,7 +167,7 @@ def _gpu(gpu: Gpu, made_by: Mapping[tuple[str, int], str]) -> GpuView:
     )
 
 
-def _drift(settled: Mapping[str, Sequence[Record]], ledger: Ledger, observed: Observed, session: Session) -> list[str]:
+def _drift(settled: Mapping[str, Sequence[Record]], ledger: Ledger, observed: Observed) -> list[str]:
     """Every difference between what was recorded and what is there."""
     found: list[str] = []
     for run, now in settled.items():

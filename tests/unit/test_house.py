@@ -147,8 +147,8 @@ def test_every_ignored_rule_of_the_linter_has_its_reason() -> None:
 
 LOADED = """
 import contextlib, io, json, sys
-from migctl.cli.app import app, run
-names = [command.name for command in app.registered_commands]
+from migctl.cli.app import application, run
+names = [command.name for command in application().registered_commands]
 with contextlib.redirect_stdout(io.StringIO()) as shown:
     codes = {name: run([*name.split(), "--help"]) for name in ["", *names]}
 heavy = sorted({module.split(".")[0] for module in sys.modules} & set(sys.argv[1:]))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from migctl import errors
-from migctl.cli.app import app
+from migctl.cli.app import application
 from tests.support.readme_blocks import Block, agrees, blocks, commands
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ def rows(first: str) -> list[list[str]]:
 
 
 def test_every_command_has_its_row_and_every_row_its_command() -> None:
-    there = {command.name for command in app.registered_commands if not command.hidden}
+    there = {command.name for command in application().registered_commands if not command.hidden}
 
     assert {re.sub(r"`migctl (\w+)`", r"\1", row[0]) for row in rows("command")} == there
 
