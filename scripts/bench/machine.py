@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,9 @@ def place() -> Iterator[dict[str, str]]:
             "SEVEN_IMAGE": IMAGE,
             "SEVEN_PULL": "never",
         }
+        # An installed package is compiled; this checkout may not be.
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        subprocess.run([sys.executable, "-m", "compileall", "-q", ROOT / "migctl"], env=environ, check=True)
         dockerd, engine = ROOT / "scripts/dockerd", f"{folder}/docker"
         own = "DOCKER_HOST" not in os.environ
         if own:
