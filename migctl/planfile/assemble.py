@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from migctl.core.command import processes_per_node, shell_operators
+from migctl.core.handover import HANDED
 from migctl.core.plan import (
     Auto,
     ByMemory,
@@ -25,7 +26,7 @@ from migctl.planfile.gpu_fields import is_label_form
 from migctl.planfile.interpolation import references
 from migctl.planfile.mounts import absolute, checked
 from migctl.planfile.nodes import Node, Scalar, Sequence, walk
-from migctl.planfile.problems import Refusal, Report
+from migctl.planfile.problems import Refusal, Report, did_you_mean
 
 CONTAINER_ONLY = (
     "image", "pull_policy", "volumes", "ports", "network_mode", "shm_size", "tmpfs", "group_add", "ulimits", "labels",
@@ -226,22 +227,28 @@ def _argv(draft: Draft, setting: Setting) -> tuple[tuple[str, ...] | None, tuple
 
 
 def _check_start_values(draft: Draft, report: Report) -> None:
-    """`${MIGCTL_BATCH_SIZE}` has a value only where the job asks for a batch size."""
-    if draft.model.batch_size is not None or "batch_size" in draft.wrong:
-        return
+    """Every `${MIGCTL_…}` names something; `${MIGCTL_BATCH_SIZE}` has a value only where a batch size is asked for."""
+    asked = draft.model.batch_size is not None or "batch_size" in draft.wrong
     for key in ("command", "entrypoint", "environment"):
         node = draft.nodes.get(key)
-        if node is None:
-            continue
-        for part in walk(node):
-            if "${MIGCTL_BATCH_SIZE}" in part.text and "MIGCTL_BATCH_SIZE" in references(part.text):
-                offset = (
-                    report.source.find("${MIGCTL_BATCH_SIZE", part.start, part.end) if part.start >= 0 else -1
+        for part in walk(node) if node is not None else ():
+            if "${MIGCTL_" not in part.text:
+                continue
+            # In a file these are found before; on a command line nothing else looks at them.
+            if unknown := next((name for name in references(part.text) if name not in HANDED), None):
+                report.error(
+                    "unknown-variable",
+                    f"${{{unknown}}} is nothing that migctl hands to a job",
+                    part.start,
+                    did_you_mean(unknown, HANDED) or f"there are {', '.join(HANDED)}",
                 )
+            elif "${MIGCTL_BATCH_SIZE}" in part.text and not asked:
                 report.error(
                     "no-batch-size",
                     f"${{MIGCTL_BATCH_SIZE}} has no value: job {draft.origin} gives no batch_size",
-                    offset,
+                    report.source.find("${MIGCTL_BATCH_SIZE", part.start, part.end)
+                    if part.start >= 0
+                    else -1,
                     "add batch_size, or a default: ${MIGCTL_BATCH_SIZE:-32}",
                 )
 

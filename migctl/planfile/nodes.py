@@ -144,8 +144,8 @@ class _Builder:
         mark = event.end_mark
         return 0 if mark is None else mark.index
 
-    def _stop(self, id: str, message: str, event: yaml.Event, hint: str | None = None) -> PlanError:  # noqa: A002
-        return PlanError(id, message, where=self.report.source.where(self._at(event)), hint=hint)
+    def _stop(self, kind: str, message: str, event: yaml.Event, hint: str | None = None) -> PlanError:
+        return PlanError(kind, message, where=self.report.source.where(self._at(event)), hint=hint)
 
     def _count(self, size: int, event: yaml.Event) -> None:
         self.total += size
@@ -158,12 +158,15 @@ class _Builder:
             )
 
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
-        self._count(1, event)
+        self.total += 1
+        if self.total > MOST_NODES:
+            self._count(0, event)
         tag: str | None = event.tag
         if tag is not None and tag not in _STRING_TAGS:
             self._refuse_tag(event)
         plain = not event.style and tag is None
-        node = Scalar(event.value, plain, self._at(event), self._end(event))
+        start, end = event.start_mark, event.end_mark
+        node = Scalar(event.value, plain, start.index if start else 0, end.index if end else 0)
         if "\0" in node.text or not encodable(node.text):
             raise self._stop(
                 "control-character", "an escape makes a character that no argument or path may hold", event

@@ -14,8 +14,10 @@ MOST = 100
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """The hint for a misspelt word, or nothing."""
-    near = get_close_matches(word.lower(), sorted(known), n=3, cutoff=0.6)
-    swapped = (other for other in near if sorted(other) == sorted(word.lower()))
+    known = tuple(known)
+    word = word.lower() if all(other.islower() for other in known) else word
+    near = get_close_matches(word, sorted(known), n=3, cutoff=0.6)
+    swapped = (other for other in near if sorted(other) == sorted(word))
     return f"did you mean {next(swapped, near[0])}?" if near else None
 
 
@@ -59,18 +61,18 @@ class Report:
         """The place of an offset; values that came from the command line have none."""
         return self.source.where(offset) if offset >= 0 else None
 
-    def error(self, id: str, message: str, offset: int = -1, hint: str | None = None) -> None:  # noqa: A002
+    def error(self, kind: str, message: str, offset: int = -1, hint: str | None = None) -> None:
         """Add a mistake at an offset of the file."""
-        self.add(PlanError(id, message, where=self.place(offset), hint=hint))
+        self.add(PlanError(kind, message, where=self.place(offset), hint=hint))
 
     def add(self, error: MigctlError) -> None:
         """Add a mistake that knows its place."""
         for one in error.all:
             self._errors.setdefault((one.id, one.message, one.where), one)
 
-    def notice(self, id: str, message: str, offset: int = -1, hint: str | None = None) -> None:  # noqa: A002
+    def notice(self, kind: str, message: str, offset: int = -1, hint: str | None = None) -> None:
         """Add something that the user should know."""
-        self._notices.setdefault((id, message), Notice(id, message, hint, self.place(offset)))
+        self._notices.setdefault((kind, message), Notice(kind, message, hint, self.place(offset)))
 
     @property
     def failed(self) -> bool:

@@ -476,6 +476,14 @@ def test_mistakes_of_the_command_line_have_no_place(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_start_value_of_the_command_line_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(Problems) as caught:
+        planfile.one_job(folder=tmp_path, environ={}, image="i", command=["t", "--w=${MIGCTL_WORKERS}"])
+
+    (error,) = caught.value.all
+    assert (error.id, error.hint) == ("unknown-variable", "did you mean MIGCTL_NUM_WORKERS?")
+
+
 def test_relative_paths_start_at_the_plans_folder_wherever_the_caller_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
