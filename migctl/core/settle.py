@@ -85,6 +85,5 @@ def _settle_unit(record: Record, unit: Unit | None, observed: Observed) -> Recor
     if record.state is JobState.RUNNING:
         why = "the machine was restarted" if record.boot_id != observed.boot_id else "its process or container is gone"
         return replace(record, state=JobState.LOST, container_id=None, reason=why)
-    if record.state is JobState.STARTING:
-        return replace(record, container_id=None)
-    return replace(record, container_id=None) if record.intent is Action.REMOVE_CONTAINER else record
+    # Removed by a step whose record was lost, or by hand: either way there is nothing left to remove.
+    return replace(record, container_id=None)

@@ -106,7 +106,13 @@ class Executor:
             self._write([replace(record, intent=action)])
             record = self._records[job]
         self.report(StepEvent(job, action, Moment.INTENT))
-        record = self._act(record, action)
+        try:
+            record = self._act(record, action)
+        except Busy as error:
+            if action is Action.CREATE_GPU_INSTANCE and error.id == "no-room":
+                # Nothing was made: what lies there is of somebody quicker, and an open intent would claim it.
+                self._write([replace(record, intent=None)])
+            raise
         self.report(StepEvent(job, action, Moment.ACTED))
         self._write([replace(record, intent=None)])
         self.report(StepEvent(job, action, Moment.RECORDED))

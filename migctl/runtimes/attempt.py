@@ -25,6 +25,8 @@ from migctl.errors import Busy, HostError
 from migctl.runtimes import proc
 
 LAUNCH, LOCK, PID, LOG, EXIT = "launch.json", "lock", "pid.json", "log", "exit.json"
+START_DEADLINE_S = 30.0
+"""How long a shim may take until its job is recorded."""
 _READER_PATIENCE_S = 1.0
 """A reader that looks whether the lock is held holds it itself for microseconds."""
 
@@ -152,6 +154,16 @@ class Attempt:
             finished_at=ended["finished_at"] if ended else None,
             cpus=CpuSet.parse(launch["cpus"]),
         )
+
+    def settled_unit(self) -> Unit | None:
+        """`unit`, but where a start is under way (its command may have been killed) only once it has come to an end."""
+        deadline = time.monotonic() + START_DEADLINE_S
+        while True:
+            unit = self.unit()
+            under_way = unit is not None and unit.state is JobState.STARTING and self.held()
+            if not under_way or time.monotonic() > deadline:
+                return unit
+            time.sleep(0.01)
 
     def pidfd(self) -> int | None:
         """A descriptor that becomes readable when the shim ends, or the job's main process where the shim was killed."""

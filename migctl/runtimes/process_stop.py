@@ -26,7 +26,7 @@ def stop_process(attempt: Attempt, grace_s: float, hurry: threading.Event | None
         Busy: a process does not die.
         HostError: it is another user's.
     """
-    unit = attempt.unit()
+    unit = attempt.settled_unit()
     if unit is None or unit.state.ended:
         return
     if unit.state is JobState.STARTING and not attempt.held():

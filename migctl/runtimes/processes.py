@@ -125,7 +125,7 @@ class Processes:
         launch = attempt.read(LAUNCH)
         if launch is None:
             raise HostError("no-unit", "the job was never created here", where=handle)
-        known = attempt.unit()
+        known = attempt.settled_unit()
         if known is not None and known.state is not JobState.STARTING:
             return known
         lock = attempt.lock()
