@@ -159,7 +159,7 @@ _LATER_IN_PLAN: Mapping[str, tuple[tuple[str, ...], str]] = {
     "notify": ((), "`migctl wait` returns when the jobs ended; chain the message to it"),
 }
 _LATER_VALUE: Mapping[str, tuple[str, str]] = {
-    "strategy": ("sequential", "use max_parallel: 1, which runs one job at a time"),
+    "strategy": ("sequential", "write a plan for each job and run them in turn: `migctl up --wait`"),
     "storage": ("auto", "write nvme, ssd or hdd"),
 }
 

@@ -57,7 +57,7 @@ PLAN = (
     ("name: ../x", "bad-name", "1:7", "may hold only", "write x"),
     ("name: ${X}", "bad-name", "1:7", "may hold only", "no ${…}"),
     ("name: " + "n" * 64, "bad-name", "1:7", "64 characters", "write n"),
-    ("strategy: sequential", "not-available-yet", "1:11", "strategy: sequential", "max_parallel: 1"),
+    ("strategy: sequential", "not-available-yet", "1:11", "strategy: sequential", "migctl up --wait"),
     ("strategy: mgi", "bad-choice", "1:11", "mig, shared or sequential, got 'mgi'", "did you mean mig?"),
     ("runtime: nvidia", "bad-choice", "1:10", "docker or process, got 'nvidia'", None),
     ("engine: slurm", "not-available-yet", "1:9", "engine: slurm", "this machine"),
