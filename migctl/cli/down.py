@@ -16,6 +16,7 @@ def take_down(common: Common, word: str | None, *, everything: bool, grace_s: fl
     """End and remove one run, or all of them."""
     from migctl.engine import down
     from migctl.engine.targets import find_run
+    from migctl.render.errors_text import notice_lines
 
     session = common.session()
     ledger = session.ledger(write=False)
@@ -47,6 +48,8 @@ def take_down(common: Common, word: str | None, *, everything: bool, grace_s: fl
         for result in results:
             count = len(result.removed)
             sys.stdout.write(f"{result.run}: {count} job{'' if count == 1 else 's'} removed, nothing of it is left\n")
+        for line in notice_lines(list(dict.fromkeys(n for r in results for n in r.notices)), common.style()):
+            sys.stdout.write(f"{line}\n")
         if not results:
             sys.stdout.write("no run is recorded: nothing to remove\n")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_keys
 from pathlib import Path
 from typing import Annotated
 
@@ -51,7 +52,8 @@ def up(
         raise PlanError("usage", "--detach contradicts --wait and --attach")
     session = common.session()
     plan = load_plan(common, session, file or file_option)
-    options = UpOptions(enable_mig=enable_mig or plan.enable_mig, replacing=replace, retry=retry, wait_for_s=wait_for)
+    plan = replace_keys(plan, enable_mig=enable_mig or plan.enable_mig)
+    options = UpOptions(replacing=replace, retry=retry, wait_for_s=wait_for)
     from migctl.cli.up import bring_up
 
     bring_up(common, session, plan, options, dry_run=dry_run, wait=wait, attach=attach)

@@ -97,10 +97,12 @@ def _attach(session: Session, result: UpResult) -> None:
 
 
 def _show_steps(common: Common, session: Session, plan: Plan, options: UpOptions) -> None:
+    from migctl.engine.planning import steps_in_words
+
     decision = preview(session, plan, options)
     if decision.allocation.blocked is not None:
         raise decision.allocation.blocked
-    steps = [str(step) for chain in (*decision.undo, *decision.chains) for step in chain.steps]
+    steps = list(steps_in_words(decision))
     if common.json:
         write_json({"version": 1, "run": plan.name, "steps": steps})
         return

@@ -25,7 +25,7 @@ def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str
         HostError: no selected GPU is able to hold instances.
         DoesNotFit: a job can never run on the selected GPUs, even with all of them empty.
     """
-    able = _able(gpus)
+    able = _able(gpus, enabling=plan.enable_mig)
     by_uuid = {gpu.uuid: gpu for gpu in able}
     shares = _held(plan, machine)
     rooms = tuple(_room(gpu, machine) for gpu in able)
@@ -109,9 +109,13 @@ def _demand(job: Job, able: Sequence[Gpu], auto_size: tuple[int, int]) -> Demand
     return Demand(job.name, found)
 
 
-def _able(gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """The GPUs on which instances can be made now, or the reason why there is none."""
-    able = tuple(gpu for gpu in gpus if gpu.mig is not None and gpu.mig.current and gpu.mig.settled)
+def _able(gpus: Sequence[Gpu], *, enabling: bool) -> tuple[Gpu, ...]:
+    """The GPUs on which instances can be made now (or after enabling the mode), or the reason why there is none."""
+    able = tuple(
+        gpu
+        for gpu in gpus
+        if gpu.mig is not None and gpu.mig.settled and (gpu.mig.current or (enabling and gpu.profiles))
+    )
     if able:
         return able
     gpu = gpus[0]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
-from migctl.core.record import Action
+from migctl.core.record import Action, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,9 +14,6 @@ class Step:
 
     job: str
     action: Action
-
-    def __str__(self) -> str:
-        return f"{self.job}: {self.action.value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +27,30 @@ class Chain:
 def chain(job: str, *actions: Action) -> Chain:
     """The chain of these actions for one job."""
     return Chain(job, tuple(Step(job, action) for action in actions))
+
+
+def sentence(step: Step, record: Record | None) -> str:
+    """The step as a person would say it; `record` is what it begins with, unknown for a job that is being taken out."""
+    what = f"{record.profile} at {record.placement}" if record is not None and record.profile else "its"
+    container = "process" if record is not None and record.runtime == "process" else "container"
+    match step.action:
+        case Action.ENABLE_MIG:
+            return f"{step.job}: turn MIG mode on"
+        case Action.CREATE_GPU_INSTANCE:
+            return f"{step.job}: make GPU instance {what}"
+        case Action.CREATE_COMPUTE_INSTANCE:
+            return f"{step.job}: make its compute instance"
+        case Action.CREATE_CONTAINER:
+            return f"{step.job}: create its {container}" + (f" on CPUs {record.cpus}" if record is not None else "")
+        case Action.START:
+            return f"{step.job}: start" + (f" with {record.num_workers} workers" if record is not None else "")
+        case Action.STOP:
+            return f"{step.job}: stop"
+        case Action.REMOVE_CONTAINER:
+            return f"{step.job}: remove its {container}"
+        case Action.DESTROY_COMPUTE_INSTANCE:
+            return f"{step.job}: destroy its compute instance"
+        case Action.DESTROY_GPU_INSTANCE:
+            return f"{step.job}: destroy its GPU instance"
+        case _:
+            assert_never(step.action)

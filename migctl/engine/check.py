@@ -45,7 +45,7 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
             from migctl.engine.converge import preview
             from migctl.engine.decide import UpOptions
 
-            decision = preview(session, plan, UpOptions(enable_mig=plan.enable_mig))
+            decision = preview(session, plan, UpOptions())
             blocked = decision.allocation.blocked
             count = len(decision.allocation.assignments)
             findings.append(

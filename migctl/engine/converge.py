@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 
 from migctl.core.allocation import Allocation
 from migctl.core.cpuset import CpuSet
 from migctl.core.events import Event
-from migctl.core.mig import Placement
+from migctl.core.mig import Gpu, Placement
 from migctl.core.ownership import Standing, standing
-from migctl.core.plan import Plan
+from migctl.core.plan import Plan, Strategy
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
 from migctl.engine.apply import Workshop
 from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.launch import LaunchPad
-from migctl.engine.observe import Look
+from migctl.engine.mode import enable, restore, to_enable
+from migctl.engine.observe import Look, machine
 from migctl.engine.session import Session
 from migctl.errors import (
     HostError,
@@ -30,6 +31,8 @@ from migctl.errors import (
     Problems,
 )
 from migctl.host.claims import Claim, drop_claim, write_claim
+from migctl.runtimes.api import Runtime
+from migctl.store.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,21 +76,55 @@ def converge(
         driver = stack.enter_context(session.driver())
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
         _check_path(ledger.run(plan.name), plan)
+        off = to_enable(plan, driver.gpus())
+        if off:
+            stack.enter_context(session.lock("machine", wait_s=options.wait_for_s))
+            stack.enter_context(_mode_on(shop, plan, options, off))
         first = consider(shop, plan, options)
         decision, seen = first.decision, first.seen
         _refuse_waiting(decision.allocation)
-        starting = [a.job for a in decision.allocation.assignments if a.job.name in decision.starting]
-        images = runtime.prepare(starting, simulated=session.simulated, on_progress=None) if starting else {}
-        stack.enter_context(session.lock("machine", wait_s=options.wait_for_s))
-        again = shop.look(plan.name)
-        if again.observed != seen.observed:
+        images = _prepare(session, runtime, decision, {})
+        if not off:
+            stack.enter_context(session.lock("machine", wait_s=options.wait_for_s))
+        again = shop.look(plan.name).observed
+        if again != seen.observed or machine(session, runtime, ledger, again, plan.name) != first.machine:
+            # Somebody was quicker: with instances, or (where GPUs are shared) only with claims on cores.
             second = consider(shop, plan, options)
             decision, seen = second.decision, second.seen
             _refuse_waiting(decision.allocation)
+            images = _prepare(session, runtime, decision, images)
+        _write_down(ledger, plan.name, seen, {chain.job for chain in (*decision.undo, *decision.chains)})
         if not decision.chains and not decision.undo:
             run = ledger.run(plan.name) or _run(shop, plan, decision, seen)
             return _result(run, decision, seen.records)
         return _act(shop, plan, decision, seen, images)
+
+
+@contextmanager
+def _mode_on(shop: Workshop, plan: Plan, options: UpOptions, off: Sequence[Gpu]) -> Iterator[None]:
+    """Turn MIG mode on for what follows, and off again where that fails before anything of the run is there.
+
+    Drivers that tell the profiles with the mode off let the plan be checked first, so that a plan that cannot fit changes nothing.
+    """
+    if all(gpu.profiles for gpu in off):
+        _refuse_waiting(consider(shop, plan, options).decision.allocation)
+    run = shop.ledger.run(plan.name) or Run(
+        name=plan.name,
+        plan_path=plan.path,
+        owner_uid=shop.session.caller.uid,
+        runtime=plan.runtime.value,
+        strategy=Strategy.MIG.value,
+        nvml=shop.session.nvml,
+        created_at=shop.session.now(),
+    )
+    run = enable(shop, run, off)
+    try:
+        yield
+    except MigctlError:
+        if not shop.ledger.records(plan.name):
+            restore(shop, run, ())
+            shop.ledger.forget_run(plan.name)
+        raise
 
 
 def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Mapping[str, str]) -> UpResult:
@@ -119,6 +156,27 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
     final = {**staying, **outcome.records}
     _claim(session, run, final.values(), seen.observed.boot_id)
     return _result(run, decision, final)
+
+
+def _prepare(session: Session, runtime: Runtime, decision: Decision, images: Mapping[str, str]) -> Mapping[str, str]:
+    """The images of all jobs that will be started, those included that are there already."""
+    jobs = [
+        a.job for a in decision.allocation.assignments if a.job.name in decision.starting and a.job.name not in images
+    ]
+    return {**images, **runtime.prepare(jobs, simulated=session.simulated, on_progress=None)} if jobs else images
+
+
+def _write_down(ledger: Ledger, run: str, seen: Look, changing: Collection[str]) -> None:
+    """What became of the jobs that stay as they are: how they ended is still known when their container is gone."""
+    known = {record.job: record for record in ledger.records(run)}
+    ledger.save(
+        [
+            replace(record, intent=None, revision=record.revision + 1)
+            for name, record in seen.records.items()
+            if name not in changing and record != known.get(name)
+        ],
+        durable=False,
+    )
 
 
 def _run(shop: Workshop, plan: Plan, decision: Decision, seen: Look) -> Run:
@@ -223,7 +281,11 @@ def _undo(shop: Workshop, run: Run, jobs: Collection[str], problems: Mapping[str
     left = shop.ledger.records(run.name)
     _claim(shop.session, run, left, now.observed.boot_id)
     if not left:
-        shop.ledger.forget_run(run.name)
+        mine = {record.token for record in made.values()}
+        if all(past.token in mine for past in shop.ledger.history(run.name)):
+            shop.ledger.forget_run(run.name)
+        else:
+            shop.ledger.end_run(run.name)  # an earlier run of this name has its logs here
     if gone.errors:
         raise _partly(run.name, [*problems.values(), *gone.errors.values()], "undoing this `up`")
     if shop.cancel.is_set() and not problems:

@@ -67,7 +67,8 @@ def decide(
     digests = {job.name: digest(job, key) for job in plan.jobs}
     diff = difference([Wanted(job=name, digest=d) for name, d in digests.items()], seen.records)
     again = {name for name in diff.kept if retry and seen.records[name].state in _AGAIN}
-    leaving = again | (set(diff.changed) | set(diff.removed) if replacing else set())
+    stranded = {name for name in diff.unfinished if _stranded(seen.records[name])}
+    leaving = again | stranded | (set(diff.changed) | set(diff.removed) if replacing else set())
     staying = {name: record for name, record in seen.records.items() if name not in leaving}
     allocation = allocate(
         plan,
@@ -85,8 +86,8 @@ def decide(
             continue
         old = seen.records.get(name)
         record = _record(plan, assignment, allocation.strategy, digests[name], seen, now)
-        if name in diff.unfinished and old is not None and _has_place(old):
-            record = old
+        if name in staying and old is not None and _has_place(old):
+            record = replace(old, boot_id=seen.observed.boot_id)
         else:
             record = replace(record, attempt=last_attempt(name) + 1, revision=old.revision if old is not None else 0)
         steps = steps_up(name, record, seen.observed, needs_instance=allocation.strategy is Strategy.MIG)
@@ -105,6 +106,14 @@ def _has_place(record: Record) -> bool:
     """Whether the job's place is fixed: it runs, has ended there, or something of it exists already."""
     unborn = record.state in (JobState.QUEUED, JobState.STARTING)
     return not unborn or record.instance is not None or record.container_id is not None
+
+
+def _stranded(record: Record) -> bool:
+    """Whether a job was created, but not started, for an instance that is gone (a reboot, or somebody's hand).
+
+    Its place may be another's by now, so it is undone and placed anew.
+    """
+    return record.container_id is not None and record.instance is None and record.profile_id is not None
 
 
 def _without(gpus: tuple[Gpu, ...], leaving: list[Record]) -> tuple[Gpu, ...]:
@@ -144,7 +153,6 @@ def _record(plan: Plan, assignment: Assignment, strategy: Strategy, job_digest: 
 class UpOptions:
     """What the command line said."""
 
-    enable_mig: bool = False
     replacing: bool = False
     retry: bool = False
     wait_for_s: float = 0.0

@@ -12,8 +12,9 @@ from migctl.core.events import Event
 from migctl.core.plan import RuntimeName
 from migctl.core.record import JobState, Record
 from migctl.engine.apply import Workshop
+from migctl.engine.mode import restore
 from migctl.engine.session import Session
-from migctl.errors import MigctlError, PartlyApplied, PlanError
+from migctl.errors import MigctlError, Notice, PartlyApplied, PlanError
 from migctl.host.claims import drop_claim
 
 
@@ -24,6 +25,7 @@ class DownResult:
     run: str
     removed: tuple[str, ...]
     """Jobs of which nothing is left on the machine."""
+    notices: tuple[Notice, ...] = ()
 
 
 def take_down(
@@ -47,7 +49,7 @@ def take_down(
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True))
         stack.enter_context(session.run_lock(run, wait_s=wait_for_s))
-        known = ledger.run(run)
+        known = ledger.run(run, ended=True)
         runtime = session.runtime(RuntimeName(known.runtime) if known else RuntimeName.DOCKER)
         driver = stack.enter_context(session.driver())
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
@@ -57,8 +59,9 @@ def take_down(
         if left or outcome.errors:
             raise _left_over(run, left, outcome.errors)
         drop_claim(session.paths.run, session.caller, run)
+        notices = restore(shop, known, {r.gpu_uuid for r in seen.records.values()}) if known is not None else ()
         ledger.end_run(run)
-        return DownResult(run=run, removed=tuple(seen.records))
+        return DownResult(run=run, removed=tuple(seen.records), notices=notices)
 
 
 def stop_jobs(

@@ -15,6 +15,7 @@ from migctl.core.pictures import cores_view, gpu_pictures
 from migctl.core.plan import Auto, ByInstance, Plan, Strategy
 from migctl.core.selection import select_gpus
 from migctl.core.sizes import options
+from migctl.core.steps import sentence
 from migctl.core.topology import flat
 from migctl.core.views import ConflictView, Contender, PlanView
 from migctl.core.ways import ways
@@ -59,12 +60,12 @@ def view(session: Session, plan: Plan, elsewhere: Elsewhere) -> PlanView:
             ledger=ledger,
             report=lambda _: None,
         )
-        found = consider(shop, plan, UpOptions(enable_mig=plan.enable_mig), lambda there: _with_cores(there, elsewhere))
+        found = consider(shop, plan, UpOptions(), lambda there: _with_cores(there, elsewhere))
         return _view(
             plan,
             found.decision.allocation,
             found.machine,
-            _steps(found.decision),
+            steps_in_words(found.decision),
             _label(elsewhere),
             session.nvml,
         )
@@ -89,8 +90,13 @@ def _view(
     )
 
 
-def _steps(decision: Decision) -> tuple[str, ...]:
-    return tuple(str(step) for chain in (*decision.undo, *decision.chains) for step in chain.steps)
+def steps_in_words(decision: Decision) -> tuple[str, ...]:
+    """What `up` would do, a sentence a step."""
+    return tuple(
+        sentence(step, decision.records.get(step.job))
+        for chain in (*decision.undo, *decision.chains)
+        for step in chain.steps
+    )
 
 
 def _label(elsewhere: Elsewhere) -> str:

@@ -1,0 +1,84 @@
+"""MIG mode as `up` and `down` may change it: on only when asked and on an idle GPU, off only where this run turned it on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from migctl.core.events import NoteEvent
+from migctl.core.mig import Gpu
+from migctl.core.plan import Plan, Strategy
+from migctl.core.run import Run
+from migctl.core.selection import select_gpus
+from migctl.engine.apply import Workshop
+from migctl.errors import Busy, HostError, MigctlError, Notice
+
+
+def to_enable(plan: Plan, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """The selected GPUs whose mode has to be turned on first; none unless the plan allows it."""
+    if not plan.enable_mig or plan.strategy is Strategy.SHARED:
+        return ()
+    selected = select_gpus(plan.gpus, gpus, plan.strategy)
+    return tuple(gpu for gpu in selected if gpu.mig is not None and not gpu.mig.current and gpu.mig.settled)
+
+
+def enable(shop: Workshop, run: Run, gpus: Sequence[Gpu]) -> Run:
+    """Turn the mode on; recorded before it is done. Returns the run with these GPUs noted.
+
+    Raises:
+        Busy: a process uses one of them; nothing was changed.
+        HostError: the change stays outstanding (`mig-mode-pending`); it is taken back.
+    """
+    for gpu in gpus:
+        if gpu.processes:
+            raise Busy(
+                "gpu-busy",
+                f"GPU {gpu.index} is in use by {', '.join(f'pid {p.pid}' for p in gpu.processes)}: "
+                "its MIG mode can be changed only while it is idle",
+                where=f"GPU {gpu.index}",
+                hint="try again when they have ended",
+            )
+    run = shop.ledger.save_run(replace(run, mig_enabled=(*run.mig_enabled, *(gpu.uuid for gpu in gpus))))
+    for gpu in gpus:
+        try:
+            shop.driver.set_mig_mode(gpu.uuid, enabled=True)
+        except HostError:
+            # Left pending it would surprise the next reboot: the wish is taken back.
+            restore(shop, run, ())
+            raise
+        shop.report(NoteEvent(f"GPU {gpu.index}: MIG mode is on"))
+    return run
+
+
+def restore(shop: Workshop, run: Run, used: Collection[str | None]) -> tuple[Notice, ...]:
+    """Turn the mode off again where this run turned it on, nothing uses the GPU, and no reset is needed for it.
+
+    Args:
+        used: UUIDs of the GPUs that the run used.
+
+    Returns:
+        What is left in MIG mode without an instance, and what that means (no CUDA program runs there).
+    """
+    notices: list[Notice] = []
+    for gpu in shop.driver.gpus():
+        if gpu.mig is None or gpu.instances or gpu.processes:
+            continue
+        ours = gpu.uuid in run.mig_enabled
+        undoable = gpu.resetless_mig or not gpu.mig.current
+        if ours and undoable and (gpu.mig.pending or gpu.mig.current):
+            try:
+                shop.driver.set_mig_mode(gpu.uuid, enabled=False)
+            except MigctlError as error:
+                notices.append(Notice(error.id, error.message, hint=error.hint, where=f"GPU {gpu.index}"))
+            continue
+        if gpu.mig.current and gpu.uuid in used:
+            how = "since turning it off needs a GPU reset" if ours else "as it was found"
+            notices.append(
+                Notice(
+                    "empty-mig-gpu",
+                    f"GPU {gpu.index} stays in MIG mode, {how}, with no instance: no CUDA program and no slurmd can use it until "
+                    "an instance is made or the mode is turned off",
+                    hint=f"sudo nvidia-smi -i {gpu.index} -mig 0   gives the whole GPU back",
+                )
+            )
+    return tuple(notices)
