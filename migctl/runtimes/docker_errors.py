@@ -221,6 +221,8 @@ def engine_errors(endpoint: Endpoint, where: str | None = None) -> Iterator[None
         yield
     except docker.errors.APIError as error:
         status = getattr(error.response, "status_code", None)
+        if error.response is not None:
+            error.response.close()  # a streamed one holds its connection until the garbage collector comes
         raise translate(status, str(error.explanation or error), where=where) from error
     except (requests.exceptions.RequestException, docker.errors.DockerException, ConnectionError) as error:
         raise unreachable(error, endpoint) from error

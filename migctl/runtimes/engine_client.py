@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from migctl.errors import HostError
-from migctl.runtimes.docker_errors import engine_errors
+from migctl.runtimes.docker_errors import engine_errors, unreachable
 from migctl.runtimes.endpoint import Endpoint, Tls
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def connect(endpoint: Endpoint) -> Engine:
     Raises:
         HostError: no engine there, not permitted, or too old or new to talk to.
     """
+    _knock(endpoint)
     with engine_errors(endpoint):
         probe = _client(endpoint, None)
         try:
@@ -43,6 +45,16 @@ def connect(endpoint: Endpoint) -> Engine:
         finally:
             probe.close()
         return Engine(endpoint, _client(endpoint, _api_version(version, endpoint)), version)
+
+
+def _knock(endpoint: Endpoint) -> None:
+    """Where nobody listens say so before the SDK is loaded, which takes a third of a second and leaks the socket then."""
+    if endpoint.socket is not None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+            try:
+                door.connect(endpoint.socket)
+            except OSError as error:
+                raise unreachable(error, endpoint) from error
 
 
 def _client(endpoint: Endpoint, api: str | None) -> APIClient:

@@ -107,28 +107,27 @@ def _resolve(engine: Engine, name: str, policy: str, where: str, on_progress: Pr
 
 
 def _pull(engine: Engine, name: str, where: str, on_progress: ProgressReport | None) -> None:
-    from docker.errors import APIError
     from docker.utils import parse_repository_tag
 
     repository, tag = parse_repository_tag(name)
     layers: dict[str, tuple[int, int]] = {}
+    failure = ""
     try:
         with engine_errors(engine.endpoint, where):
-            try:
-                for line in engine.client.pull(repository, tag=tag or "latest", stream=True, decode=True):
-                    if "error" in line:
-                        raise translate(None, str(line["error"]), where=where)
-                    detail = line.get("progressDetail") or {}
-                    if line.get("status") == "Downloading" and detail.get("total"):
-                        layers[line["id"]] = (detail["current"], detail["total"])
-                    elif line.get("status") in ("Download complete", "Pull complete") and line.get("id") in layers:
-                        layers[line["id"]] = (layers[line["id"]][1],) * 2
-                    else:
-                        continue
-                    if on_progress is not None:
-                        on_progress(name, sum(d for d, _ in layers.values()), sum(t for _, t in layers.values()))
-            except APIError as error:
-                raise translate(None, str(error.explanation or error), where=where) from error
+            # Read to its end also after an error, which is the last thing said: only then the connection is free again.
+            for line in engine.client.pull(repository, tag=tag or "latest", stream=True, decode=True):
+                failure = str(line.get("error", failure))
+                detail = line.get("progressDetail") or {}
+                if line.get("status") == "Downloading" and detail.get("total"):
+                    layers[line["id"]] = (detail["current"], detail["total"])
+                elif line.get("status") in ("Download complete", "Pull complete") and line.get("id") in layers:
+                    layers[line["id"]] = (layers[line["id"]][1],) * 2
+                else:
+                    continue
+                if on_progress is not None:
+                    on_progress(name, sum(d for d, _ in layers.values()), sum(t for _, t in layers.values()))
+        if failure:
+            raise translate(None, failure, where=where)
     except MigctlError as error:
         if error.id in ("no-engine", "engine-not-permitted", "disk-full"):
             raise
