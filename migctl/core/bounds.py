@@ -47,7 +47,9 @@ class Weighting:
         """The same for a search that visits the GPUs in another order."""
         where = {n: position for position, n in enumerate(order)}
         return Weighting(
-            frozenset(where[n] for n in self.area), tuple(self.weights[n] for n in order), tuple(self.holds[n] for n in order)
+            frozenset(where[n] for n in self.area),
+            tuple(self.weights[n] for n in order),
+            tuple(self.holds[n] for n in order),
         )
 
     def _weight(self, first: int, tail: Counts) -> int:
@@ -96,6 +98,23 @@ def tightest(candidates: Iterable[Weighting], kinds: Sequence[Counts], counts: C
     return tuple(candidate for _, _, candidate in sorted(found, key=lambda one: one[:2])[:_TIGHTEST])
 
 
+def smallest_too_heavy(candidates: Iterable[Weighting], kinds: Sequence[Counts], counts: Counts) -> Counts | None:
+    """The fewest jobs that one of the weightings proves too heavy together, as how many of each kind; nothing if none does."""
+    best: Counts | None = None
+    for candidate in candidates:
+        weights, most = candidate.bound(0, kinds)
+        part = [0] * len(counts)
+        left = most + 1
+        for kind in sorted(range(len(counts)), key=lambda k: (-weights[k], k)):
+            if left <= 0 or not weights[kind]:
+                break
+            part[kind] = min(counts[kind], -(-left // weights[kind]))
+            left -= part[kind] * weights[kind]
+        if left <= 0 and (best is None or sum(part) < sum(best)):
+            best = tuple(part)
+    return best
+
+
 def areas(kinds: Sequence[Counts]) -> tuple[frozenset[int], ...]:
     """Sets of GPUs to which some kinds are confined: those of all kinds together, of each kind, and of two kinds."""
     reach = [frozenset(n for n, p in enumerate(kind) if p != NOWHERE) for kind in kinds]
@@ -110,9 +129,15 @@ def _rules(profiles: Iterable[Profile]) -> Iterator[Callable[[Profile], int]]:
     yield lambda profile: profile.compute_slices
     yield lambda profile: profile.memory_slices
     yield lambda profile: profile.compute_slices + profile.memory_slices
-    for least in sorted({profile.compute_slices for profile in profiles}):
-        yield lambda profile, least=least: int(profile.compute_slices >= least)
-    for least in sorted({profile.memory_slices for profile in profiles}):
-        yield lambda profile, least=least: int(profile.memory_slices >= least)
+    for compute in sorted({profile.compute_slices for profile in profiles}):
+        yield _counted(p for p in profiles if p.compute_slices >= compute)
+    for memory in sorted({profile.memory_slices for profile in profiles}):
+        yield _counted(p for p in profiles if p.memory_slices >= memory)
     for attribute in sorted({profile.attribute for profile in profiles} - {""}):
-        yield lambda profile, attribute=attribute: int(profile.attribute == attribute)
+        yield _counted(p for p in profiles if p.attribute == attribute)
+
+
+def _counted(profiles: Iterable[Profile]) -> Callable[[Profile], int]:
+    """1 for each of these, 0 for all others."""
+    counted = frozenset(profiles)
+    return lambda profile: int(profile in counted)

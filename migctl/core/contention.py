@@ -2,61 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from migctl.core.cover import Cover
 from migctl.core.packing import Counts
+from migctl.core.search import OutOfPatience
 
-SETS_TRIED: Final = 4000
+SETS_TRIED: Final = 60
 """Most sets of one size that are examined; a plan of seven jobs has at most 35."""
+PATIENCE: Final = 100
+"""Failed states after which a question is left open; one GPU never needs as many."""
 
 
 def smallest_conflict(cover: Cover, counts: Counts) -> Counts:
     """The smallest part of a demand that does not fit, given one that does not.
 
-    Jobs are first taken away one kind after another as long as the rest still does not fit; what remains is minimal: without any of
-    its jobs it fits. Then every set with one job less is tried, and so on downwards, which makes it the smallest of all. Where there
-    are more than `SETS_TRIED` sets of one size (large plans of many kinds), it stays with the minimal one.
+    It begins with the fewest jobs whose slices or numbers alone prove that they do not fit. From these, kind after kind,
+    jobs are taken away as long as the rest still does not fit: without any one of those that remain it fits. Then every set
+    with one job less is tried, and so on downwards, which makes it the smallest of all. Large plans of many kinds, with more
+    than `SETS_TRIED` sets of one size, keep the minimal one; and where a part would need a long search (`PATIENCE`), its
+    jobs stay in.
 
     Returns:
         How many of each kind.
     """
-    best = min(
-        (_reduced(cover, counts, order) for order in _orders(cover, counts)),
-        key=lambda found: (sum(found), _largest(found)),
-    )
+    large_first = [n for n, count in enumerate(counts) if count]
+    best = _reduced(cover, cover.too_heavy(counts) or counts, large_first[::-1])
     known: list[Counts] = []
-    while True:
+    while _number_of_parts(counts, sum(best) - 1) <= SETS_TRIED:
         smaller = _conflict_of_size(cover, counts, sum(best) - 1, known)
         if smaller is None:
-            return best
-        best = _reduced(cover, smaller, range(len(counts)))
+            break
+        best = _reduced(cover, smaller, large_first[::-1])
+    return best
 
 
-def _orders(cover: Cover, counts: Counts) -> Iterator[tuple[int, ...]]:
-    """Small kinds away first leaves few large jobs; large ones away first finds conflicts among the small."""
-    kinds = [n for n, count in enumerate(counts) if count]
-    large_first = tuple(sorted(kinds, key=lambda n: cover.kinds[n]))
-    yield large_first[::-1]
-    yield large_first
-    for kind in kinds:
-        yield (*(n for n in large_first[::-1] if n != kind), kind)
+def _conflicts(cover: Cover, counts: Counts) -> bool:
+    """Whether these are known not to fit."""
+    try:
+        return cover.solve(counts, PATIENCE) is None
+    except OutOfPatience:
+        return False
 
 
-def _largest(counts: Counts) -> tuple[int, ...]:
-    return tuple(-count for count in counts)
-
-
-def _reduced(cover: Cover, counts: Counts, order: Iterator[int] | tuple[int, ...] | range) -> Counts:
+def _reduced(cover: Cover, counts: Counts, order: Sequence[int]) -> Counts:
     """Take away as many of each kind as the conflict survives, in this order of kinds."""
     left = list(counts)
     for kind in order:
         low, high = 0, left[kind]  # the conflict survives with `high` of this kind; fewer jobs never conflict more
+        if high and not _conflicts(cover, (*left[:kind], high - 1, *left[kind + 1 :])):
+            continue
         while low < high:
             middle = (low + high) // 2
-            left[kind] = middle
-            if cover.solve(tuple(left)) is None:
+            if _conflicts(cover, (*left[:kind], middle, *left[kind + 1 :])):
                 high = middle
             else:
                 low = middle + 1
@@ -65,34 +64,22 @@ def _reduced(cover: Cover, counts: Counts, order: Iterator[int] | tuple[int, ...
 
 
 def _conflict_of_size(cover: Cover, counts: Counts, size: int, fitting: list[Counts]) -> Counts | None:
-    """A set of this size that does not fit; nothing where all fit, or where there are too many to try."""
-    tried = 0
+    """A set of this size that does not fit, if there is one."""
     for candidate in _parts(counts, size):
-        tried += 1
-        if tried > SETS_TRIED:
-            return None
         if any(all(map(int.__le__, candidate, known)) for known in fitting):
             continue
-        if cover.solve(candidate) is None:
+        if _conflicts(cover, candidate):
             return candidate
-        fitting.append(_extended(cover, candidate, counts))
+        fitting.append(candidate)
     return None
 
 
-def _extended(cover: Cover, fitting: Counts, counts: Counts) -> Counts:
-    """A maximal part of the demand that fits and contains this one: it answers for all its own parts."""
-    most = list(fitting)
-    for kind, count in enumerate(counts):
-        low, high = most[kind], count
-        while low < high:
-            middle = (low + high + 1) // 2
-            most[kind] = middle
-            if cover.solve(tuple(most)) is not None:
-                low = middle
-            else:
-                high = middle - 1
-        most[kind] = low
-    return tuple(most)
+def _number_of_parts(counts: Counts, size: int) -> int:
+    """How many ways there are to take `size` jobs."""
+    ways = [1] + [0] * size
+    for count in counts:
+        ways = [sum(ways[max(0, n - count) : n + 1]) for n in range(size + 1)]
+    return ways[size]
 
 
 def _parts(counts: Counts, size: int) -> Iterator[Counts]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count as count_up
 from typing import Final
 
-from migctl.core.bounds import Bin, Weighting, tightest, weightings
+from migctl.core.bounds import Bin, Weighting, smallest_too_heavy, tightest, weightings
 from migctl.core.packing import NOWHERE, Counts
 from migctl.core.search import OutOfPatience, Search
 
@@ -35,30 +34,46 @@ class Cover:
         self._searches: dict[tuple[int, ...], Search] = {}
         self._weightings: tuple[Weighting, ...] | None = None
 
-    def solve(self, counts: Counts) -> tuple[Counts, ...] | None:
+    def solve(self, counts: Counts, patience: int | None = None) -> tuple[Counts, ...] | None:
         """Divide so many jobs of each kind among the GPUs.
+
+        Args:
+            counts: how many of each kind.
+            patience: how many states may fail in each order of the GPUs; `None`: as many as it takes.
 
         Returns:
             Of each GPU, how many jobs of each kind; nothing if there is no way.
+
+        Raises:
+            OutOfPatience: neither is known yet; never where `patience` is `None`.
         """
         given = tuple(range(len(self._bins)))
         try:
             return self._search(given).solve(counts, _FIRST_PATIENCE)
         except OutOfPatience:
             pass
-        if self._weightings is None:
-            self._weightings = tuple(weightings(self._bins, self.kinds))
-        pool = tightest(self._weightings, self.kinds, counts)
+        pool = tightest(self._all_weightings(), self.kinds, counts)
         if pool is None:
             return None
-        for turn in count_up():
+        allowed = _PATIENCE
+        while patience is None or allowed <= patience:
             for order in dict.fromkeys([given, self._narrow_first(), given[::-1]]):
                 try:
-                    found = self._search(order).solve(counts, _PATIENCE << turn, [one.reordered(order) for one in pool])
+                    found = self._search(order).solve(counts, allowed, [one.reordered(order) for one in pool])
                 except OutOfPatience:
                     continue
                 return tuple(found[order.index(n)] for n in given) if found is not None else None
-        raise AssertionError  # patience grows until one of the orders comes to its end
+            allowed *= 2
+        raise OutOfPatience
+
+    def too_heavy(self, counts: Counts) -> Counts | None:
+        """The fewest jobs of these that can be proved not to fit by what they weigh; nothing where no such proof is known."""
+        return smallest_too_heavy(self._all_weightings(), self.kinds, counts)
+
+    def _all_weightings(self) -> tuple[Weighting, ...]:
+        if self._weightings is None:
+            self._weightings = tuple(weightings(self._bins, self.kinds))
+        return self._weightings
 
     def _narrow_first(self) -> tuple[int, ...]:
         """GPUs that few kinds can use come first: there is least to go wrong."""

@@ -1,8 +1,8 @@
 """What fits on one GPU together: maximal packings of profiles in its free memory slices, and the layout that spoils least.
 
-The rules are NVML's (nvml.h) and the MIG User Guide's: an instance occupies one of its profile's possible placements, compute slices add
-up to those of the GPU, a profile exists at most `max_instances` times, `+me` once per GPU whatever its size, and beside
-`+me.all` only `-me` profiles.
+The rules are NVML's (nvml.h) and the MIG User Guide's: an instance occupies one of its profile's possible placements,
+compute slices add up to those of the GPU, a profile exists at most `max_instances` times, `+me` once per GPU whatever its
+size, and beside `+me.all` only `-me` profiles.
 """
 
 from __future__ import annotations
@@ -117,19 +117,36 @@ def packings(rules: Grid, taken: Used, wanted: Counts) -> tuple[Counts, ...]:
             for packing in here:
                 if (packing >> low & _FIELD) < cap and not packing & excluded and (packing >> top) + compute <= limit:
                     there.add(packing + step)
+    found = {tuple(packing >> shift[profile] & _FIELD for profile in wanted) for packing in reached[-1]}
+    return undominated(found, [(rules.profiles[p].compute_slices, rules.profiles[p].memory_slices) for p in wanted])
+
+
+def undominated(found: Iterable[Counts], sizes: Sequence[tuple[int, int]]) -> tuple[Counts, ...]:
+    """Those that no other one contains, the fullest first.
+
+    Fullest: most compute slices, then most memory slices, then most of the first profiles.
+
+    Args:
+        found: numbers of some profiles, largest profile first.
+        sizes: compute slices and memory slices of these profiles.
+    """
+    top = len(sizes) * _BITS
     body = (1 << top) - 1
-    found = (tuple(packing >> shift[profile] & _FIELD for profile in wanted) for packing in _maximal(reached[-1], body))
-    sizes = [(rules.profiles[p].compute_slices, rules.profiles[p].memory_slices) for p in wanted]
-    return tuple(sorted(found, key=lambda counts: fullness(counts, sizes), reverse=True))
-
-
-def fullness(counts: Counts, sizes: Sequence[tuple[int, int]]) -> tuple[int, int, Counts]:
-    """Sort key: most compute slices, then most memory slices, then the largest profiles; adding one always makes it greater."""
-    compute = memory = 0
-    for count, (compute_slices, memory_slices) in zip(counts, sizes, strict=True):
-        compute += count * compute_slices
-        memory += count * memory_slices
-    return compute, memory, counts
+    guards = sum(_GUARD << n for n in range(0, top, _BITS))
+    steps = [
+        (compute << top + 2 * _BITS + 4) + (memory << top) + (1 << top - _BITS * (n + 1))
+        for n, (compute, memory) in enumerate(sizes)
+    ]
+    # One number holds a packing: its low fields are compared at once, and a packing that contains another is the greater number.
+    packed = {sum(map(int.__mul__, counts, steps)): counts for counts in found}
+    kept: list[int] = []
+    result: list[Counts] = []
+    for number in sorted(packed, reverse=True):
+        fields = number & body
+        if all((other - fields) & guards != guards for other in kept):
+            kept.append(fields | guards)
+            result.append(packed[number])
+    return tuple(result)
 
 
 def fits(rules: Grid, taken: Used, wanted: Counts, counts: Counts) -> bool:
@@ -212,17 +229,6 @@ def _exclude(one: str, other: str) -> bool:
         or (one == "+me.all" and other != "-me")
         or (other == "+me.all" and one != "-me")
     )  # fmt: skip
-
-
-def _maximal(found: set[int], body: int) -> Iterator[int]:
-    """Those that no other contains; a packed number above another never is contained in it, so the greatest come first."""
-    guards = sum(_GUARD << n for n in range(0, body.bit_length(), _BITS))
-    kept: list[int] = []
-    for packing in sorted(found, reverse=True):
-        counts = packing & body
-        if all((other - counts) & guards != guards for other in kept):
-            kept.append(counts | guards)
-            yield counts
 
 
 def _layouts(rules: Grid, items: list[int], mask: int) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:

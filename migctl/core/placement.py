@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from migctl.core import packing
 from migctl.core.bounds import Bin
-from migctl.core.contention import smallest_conflict
+from migctl.core.contention import PATIENCE, smallest_conflict
 from migctl.core.cover import Cover
 from migctl.core.mig import ComputeSlices, Gpu, MemorySlices, Placement, Profile
 from migctl.core.packing import NOWHERE, Counts
+from migctl.core.search import OutOfPatience
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,8 @@ class Conflict:
 def place(demands: Sequence[Demand], rooms: Sequence[Room]) -> Placed | Conflict:
     """Find a layout in which all demands run beside what is there; exact: it is found if and only if one exists.
 
-    GPUs on which something lies are filled first, then the others in the order given; jobs with the same options get their places in
-    the plan's order. Which places are taken depends on the set of demands, not on their order.
+    GPUs on which something lies are filled first, then the others in the order given; jobs with the same options get their
+    places in the plan's order. Which places are taken depends on the set of demands, not on their order.
     """
     table = _Table(demands, rooms)
     never = table.never()
@@ -120,6 +121,8 @@ def place(demands: Sequence[Demand], rooms: Sequence[Room]) -> Placed | Conflict
 def place_most(demands: Sequence[Demand], rooms: Sequence[Room]) -> tuple[Placed, tuple[str, ...]]:
     """What starts now: in the plan's order every job that still fits beside those before it; later ones may fill gaps.
 
+    Whether it fits is not searched for without end: on several GPUs a job may wait although a layout could be found.
+
     Returns:
         The places, and the jobs that wait, both in the plan's order.
     """
@@ -132,7 +135,7 @@ def place_most(demands: Sequence[Demand], rooms: Sequence[Room]) -> tuple[Placed
     for number, kind in enumerate(table.kind_of):
         if kind not in full:
             counts[kind] += 1
-            more = table.add_one(solution, kind) or table.cover.solve(tuple(counts))
+            more = table.add_one(solution, kind) or _soon(table.cover, tuple(counts))
             if more is not None:
                 solution = more
                 accepted.append(number)
@@ -140,15 +143,22 @@ def place_most(demands: Sequence[Demand], rooms: Sequence[Room]) -> tuple[Placed
             counts[kind] -= 1
             full.add(kind)
         waiting.append(demands[number].job)
-    final = table.cover.solve(tuple(counts))
-    assert final is not None  # accepted one by one
-    return table.placed(accepted, final), tuple(waiting)
+    assert solution is not None  # nothing at all always fits
+    return table.placed(accepted, _soon(table.cover, tuple(counts)) or solution), tuple(waiting)
 
 
 def could_add(room: Room) -> tuple[Profile, ...]:
     """The profiles of which one more fits on this GPU, largest first."""
     one = _bin(room)
     return packing.could_add(one.rules, one.taken)
+
+
+def _soon(cover: Cover, counts: Counts) -> tuple[Counts, ...] | None:
+    """A division that is found without a long search."""
+    try:
+        return cover.solve(counts, PATIENCE)
+    except OutOfPatience:
+        return None
 
 
 class _Table:
@@ -209,6 +219,13 @@ class _Table:
                 return (*solution[:n], more, *solution[n + 1 :])
         return None
 
+    def holds(self, solution: tuple[Counts, ...]) -> bool:
+        """Whether every GPU has room for its part of a solution."""
+        return all(
+            packing.fits(self.bins[n].rules, self.bins[n].taken, *self._profiles(n, row))
+            for n, row in enumerate(solution)
+        )
+
     def placed(self, jobs: Sequence[int], solution: tuple[Counts, ...]) -> Placed:
         """Give each of the demands its place."""
         queues: list[list[int]] = [[] for _ in self.kinds]
@@ -248,15 +265,22 @@ def _bin(room: Room) -> Bin:
 def _in_the_way(demands: Sequence[Demand], rooms: Sequence[Room]) -> tuple[Blocker, ...]:
     """Instances without which the demands fit, none of them needlessly: one after another is put back where all still fit."""
     wanted = {uuid for demand in demands for uuid in demand.options}
-    back: dict[str, list[Occupied]] = {r.gpu.uuid: ([] if r.gpu.uuid in wanted else list(r.occupied)) for r in rooms}
+    now = {r.gpu.uuid: Room(r.gpu, () if r.gpu.uuid in wanted else r.occupied, preferred=r.started) for r in rooms}
+    table = _Table(demands, list(now.values()))
+    counts = table.counts(range(len(demands)))
+    solution = table.cover.solve(counts)
     blockers: list[Blocker] = []
     for room in rooms:
-        for occupied in () if room.gpu.uuid not in wanted else room.occupied:
-            back[room.gpu.uuid].append(occupied)
-            table = _Table(demands, [Room(r.gpu, tuple(back[r.gpu.uuid])) for r in rooms])
-            if table.cover.solve(table.counts(range(len(demands)))) is None:
-                back[room.gpu.uuid].pop()
-                blockers.append(Blocker(room.gpu.uuid, occupied))
+        uuid = room.gpu.uuid
+        for occupied in room.occupied if uuid in wanted else ():
+            again = _Table(
+                demands, list({**now, uuid: replace(now[uuid], occupied=(*now[uuid].occupied, occupied))}.values())
+            )
+            fits = solution if solution is not None and again.holds(solution) else _soon(again.cover, counts)
+            if fits is None:
+                blockers.append(Blocker(uuid, occupied))
+            else:
+                now[uuid], solution = replace(now[uuid], occupied=(*now[uuid].occupied, occupied)), fits
     return tuple(blockers)
 
 
@@ -271,7 +295,7 @@ def _conflict(
     has_compute = has_memory = 0
     for room, one in zip(table.rooms, table.bins, strict=True):
         if room.gpu.uuid in allowed:
-            has_compute += one.rules.compute_slices - (0 if empty else one.taken.compute_slices)
+            has_compute += max(0, one.rules.compute_slices - (0 if empty else one.taken.compute_slices))
             has_memory += one.rules.memory_slices - (0 if empty else one.taken.mask.bit_count())
     return Conflict(
         jobs=tuple(table.demands[job].job for job in jobs),

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
+from migctl.core import packing
 from migctl.core.bounds import Bin, Weighting
-from migctl.core.packing import NOWHERE, Counts, fullness, packings
+from migctl.core.packing import NOWHERE, Counts
 
 
 class OutOfPatience(Exception):  # noqa: N818 -- no error: neither found nor excluded yet
@@ -55,9 +56,14 @@ class Search:
     __slots__ = ("_bounds", "_first", "_left_to_fail", "_levels", "_weightings")
 
     def __init__(self, bins: Sequence[Bin], kinds: Sequence[Counts]) -> None:
-        tails = [tuple(dict.fromkeys(kind[n:] for kind in kinds if any(p != NOWHERE for p in kind[n:]))) for n in range(len(bins))]
+        tails = [
+            tuple(dict.fromkeys(kind[n:] for kind in kinds if any(p != NOWHERE for p in kind[n:])))
+            for n in range(len(bins))
+        ]
         self._first = tuple(tails[0].index(kind) if tails and kind in tails[0] else NOWHERE for kind in kinds)
-        self._levels = tuple(_level(bins[n:], tail, tails[n + 1] if n + 1 < len(bins) else ()) for n, tail in enumerate(tails))
+        self._levels = tuple(
+            _level(bins[n:], tail, tails[n + 1] if n + 1 < len(bins) else ()) for n, tail in enumerate(tails)
+        )
         self._weightings: Sequence[Weighting] = ()
         self._bounds: dict[int, tuple[tuple[Counts, int], ...]] = {}
         self._left_to_fail = 0
@@ -155,10 +161,10 @@ def _level(bins: Sequence[Bin], tails: Sequence[Counts], next_tails: Sequence[Co
         tuple(sorted((g for g, tail in enumerate(tails) if tail[0] == profile), key=lambda g: (freedom[g], tails[g])))
         for profile in wanted
     )
-    most = packings(here.rules, here.taken, wanted)
+    most = packing.packings(here.rules, here.taken, wanted)
     cap = dict.fromkeys(wanted, 0)
-    for packing in most:
-        for profile, count in zip(wanted, packing, strict=True):
+    for counts in most:
+        for profile, count in zip(wanted, counts, strict=True):
             cap[profile] = max(cap[profile], count)
     alike = _alike(bins, tails)
     must = [g for g, tail in enumerate(tails) if tail[0] != NOWHERE and all(p == NOWHERE for p in tail[alike:])]
@@ -205,14 +211,11 @@ def _choices(level: _Level, left: Counts) -> tuple[Counts, ...]:
 
 def _new_choices(level: _Level, left: Counts) -> Iterator[Counts]:
     available = tuple(sum(left[g] for g in groups) for groups in level.groups)
-    clipped = {tuple(map(min, packing, available)) for packing in level.most}
-    kept: list[Counts] = []
-    for packing in sorted(clipped, key=lambda counts: fullness(counts, level.sizes), reverse=True):
-        if not any(all(map(int.__le__, packing, other)) for other in kept):
-            kept.append(packing)
+    clipped = {tuple(map(min, counts, available)) for counts in level.most}
+    kept = packing.undominated(clipped, level.sizes)
     must = next((g for g in level.must if left[g]), None)
-    for packing in kept:
-        parts = [_divisions(level, groups, left, count) for groups, count in zip(level.groups, packing, strict=True)]
+    for counts in kept:
+        parts = [_divisions(level, groups, left, count) for groups, count in zip(level.groups, counts, strict=True)]
         for division in product(*parts):
             choice = [0] * len(left)
             for part in division:
