@@ -13,8 +13,15 @@ from migctl.errors import HostError, PlanError
 
 _SHORT_DOMAIN = re.compile(r"^(?:[0-9a-f]{4}|[0-9a-f]{8}):", re.IGNORECASE)
 
+_OLD_INSTANCE = re.compile(r"[0-9]+:[0-9]+")
+"""`GPU:instance`, which nvidia-docker and nvidia-smi take and which is as unstable as the order of both."""
+_SHORTEST_UUID = 8
+"""Characters of a UUID that have to be given: `GPU-` and four digits."""
 
-def select_gpus(selectors: Sequence[GpuSelector], gpus: Sequence[Gpu], strategy: Strategy | None) -> tuple[Gpu, ...]:
+
+def select_gpus(
+    selectors: Sequence[GpuSelector], gpus: Sequence[Gpu], strategy: Strategy | None = None
+) -> tuple[Gpu, ...]:
     """The GPUs that the selectors name together, in the machine's order; without selectors the only one that would do.
 
     Raises:
@@ -31,7 +38,7 @@ def select_gpus(selectors: Sequence[GpuSelector], gpus: Sequence[Gpu], strategy:
     return tuple(gpu for gpu in gpus if gpu.uuid in chosen)
 
 
-def _only(gpus: Sequence[Gpu], strategy: Strategy | None) -> tuple[Gpu, ...]:
+def _only(gpus: Sequence[Gpu], strategy: Strategy | None = None) -> tuple[Gpu, ...]:
     able = [gpu for gpu in gpus if gpu.mig is not None]
     if len(gpus) == 1:
         return (gpus[0],)
@@ -59,7 +66,7 @@ def _matches(selector: GpuSelector, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
         found = tuple(gpu for gpu in gpus if gpu.index == selector.index)
         wanted = f"index {selector.index}"
     elif selector.uuid is not None:
-        found = tuple(gpu for gpu in gpus if gpu.uuid.lower() == selector.uuid.lower())
+        found = _with_uuid(selector.uuid, gpus)
         wanted = selector.uuid
     elif selector.pci is not None:
         found = tuple(gpu for gpu in gpus if gpu.pci_bus_id == _sysfs_form(selector.pci))
@@ -77,6 +84,24 @@ def _matches(selector: GpuSelector, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
         f"no GPU has {wanted}; there {'is' if len(gpus) == 1 else 'are'} {_listed(gpus)}",
         hint=f"did you mean {near[0]}?" if near else "migctl status lists them",
     )
+
+
+def _with_uuid(uuid: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """The GPU of this UUID, or of the one that begins so, as nvidia-smi takes it.
+
+    Raises:
+        PlanError: it is a MIG device, not a GPU.
+    """
+    wanted = uuid.lower()
+    if wanted.startswith("mig-") or _OLD_INSTANCE.fullmatch(wanted):
+        raise PlanError(
+            "not-a-gpu",
+            f"{uuid} is a part of a GPU, not a GPU; there {'is' if len(gpus) == 1 else 'are'} {_listed(gpus)}",
+            hint="name the GPU here; a job that uses an administrator's MIG device says instance: MIG-…",
+        )
+    exact = tuple(gpu for gpu in gpus if gpu.uuid.lower() == wanted)
+    begins = tuple(gpu for gpu in gpus if len(wanted) >= _SHORTEST_UUID and gpu.uuid.lower().startswith(wanted))
+    return exact or (begins if len(begins) == 1 else ())
 
 
 def _sysfs_form(pci: str) -> str:

@@ -250,3 +250,31 @@ def test_no_jobs_and_no_gpus_are_answered_too() -> None:
     assert Placed(()) == place([], [Room(A100)])
     assert Placed(()) == place([], [])
     assert conflict(place(demands([A100], ["1g.5gb"]), [])).never == ("0",)
+
+
+def test_limits_by_number_are_named_where_slices_would_do() -> None:
+    twice = demands([A100], ["1g.5gb+me", "1g.5gb+me"])
+    thrice = demands([A100], ["3g.20gb"] * 3)
+
+    assert "1g.5gb+me fits at most once" in explain(conflict(place(twice, [Room(A100)])), twice, [Room(A100)]).message
+    assert (
+        "3g.20gb fits at most 2 times" in explain(conflict(place(thrice, [Room(A100)])), thrice, [Room(A100)]).message
+    )
+
+
+def test_room_that_only_the_runs_own_jobs_take_is_not_called_busy() -> None:
+    rooms = [Room(A100, (occupied(A100, 0, "4g.20gb", "sweep/a"),))]
+    wanted = demands([A100], ["4g.20gb"])
+    found = conflict(place(wanted, rooms))
+
+    assert isinstance(explain(found, wanted, rooms, run="sweep"), DoesNotFit)
+    assert isinstance(explain(found, wanted, rooms, run="other"), Busy)
+    assert explain(found, wanted, rooms).data["blocked_by"] == [
+        {"gpu_uuid": A100.uuid, "start": 0, "size": 4, "owner": "sweep/a"}
+    ]
+
+
+def test_what_has_slices_enough_and_yet_no_layout_is_said_so() -> None:
+    wanted = demands([RTX], ["1g.24gb+me.all", "1g.24gb"])
+
+    assert "no layout holds all of them" in explain(conflict(place(wanted, [Room(RTX)])), wanted, [Room(RTX)]).message
