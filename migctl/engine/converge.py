@@ -150,7 +150,9 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
         memory_total_mib=None,
     )
     outcome = shop.bring_up(decision.chains, decision.records, seen, pad)
-    problems = dict(outcome.errors) or _unverified(shop, run.name, decision)
+    problems = dict(outcome.errors)
+    if not problems and not shop.cancel.is_set():
+        problems = _unverified(shop, run.name, decision)
     if problems or shop.cancel.is_set():
         _undo(shop, run, [c.job for c in decision.chains], problems)
     final = {**staying, **outcome.records}

@@ -50,7 +50,10 @@ def take_down(
         ledger = stack.enter_context(session.ledger(write=True))
         stack.enter_context(session.run_lock(run, wait_s=wait_for_s))
         known = ledger.run(run, ended=True)
-        runtime = session.runtime(RuntimeName(known.runtime) if known else RuntimeName.DOCKER)
+        if known is None:
+            drop_claim(session.paths.run, session.caller, run)
+            return DownResult(run=run, removed=())
+        runtime = session.runtime(RuntimeName(known.runtime))
         driver = stack.enter_context(session.driver())
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
         seen = shop.look(run)
@@ -59,8 +62,11 @@ def take_down(
         if left or outcome.errors:
             raise _left_over(run, left, outcome.errors)
         drop_claim(session.paths.run, session.caller, run)
-        notices = restore(shop, known, {r.gpu_uuid for r in seen.records.values()}) if known is not None else ()
-        ledger.end_run(run)
+        notices: tuple[Notice, ...] = ()
+        if known.ended_at is None:
+            # A run that ended before has put its mode back: who turned it on since then is somebody else.
+            notices = restore(shop, known, {r.gpu_uuid for r in seen.records.values()})
+            ledger.end_run(run)
         return DownResult(run=run, removed=tuple(seen.records), notices=notices)
 
 
