@@ -1,4 +1,4 @@
-"""What else can have happened when a killed `up` is run again or undone: damage, strangers, a reboot; and deaths inside NVML calls."""
+"""What else can have happened between a kill and the next command: damage, strangers, a reboot; and deaths inside NVML calls."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from migctl.core.events import Event, StepEvent
 from migctl.core.mig import Placement
 from migctl.core.ownership import Standing, standing
-from migctl.core.plan import ByProfile, Job, Plan, RuntimeName
+from migctl.core.plan import Auto, ByProfile, Job, Plan, RuntimeName
 from migctl.core.record import JobState
 from migctl.engine.converge import UpOptions, UpResult, converge
 from migctl.engine.down import DownResult, take_down
@@ -30,7 +30,7 @@ FOREIGN = (("1g.5gb", 6),)
 _DEADLINE_S = 20.0
 
 Spec = dict[str, str]
-"""Job → profile."""
+"""Job → profile; nothing = auto."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,9 @@ class Site:
         """Each job notes its start and sleeps."""
         command = ("sh", "-c", f'echo "$MIGCTL_JOB" >>"$STARTS"; exec sleep {seconds}')
         jobs = tuple(
-            Job(name=name, origin=name, request=ByProfile(profile), command=command, user="image")
+            Job(
+                name=name, origin=name, request=ByProfile(profile) if profile else Auto(), command=command, user="image"
+            )
             for name, profile in spec.items()
         )
         return Plan(
