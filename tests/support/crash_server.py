@@ -35,6 +35,8 @@ class Order:
     """Before the n-th call that changes a file or starts a process; 0 = never."""
     oversubscribe: bool = True
     wait_for_s: float = 0.0
+    replacing: bool = False
+    retry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,14 @@ def _carry_out(order: Order) -> str:
     listener = At(order.at_event, die)
     try:
         if order.command == "up":
-            order.site.up(order.spec, report=listener, oversubscribe=order.oversubscribe, wait_for_s=order.wait_for_s)
+            order.site.up(
+                order.spec,
+                report=listener,
+                oversubscribe=order.oversubscribe,
+                wait_for_s=order.wait_for_s,
+                replacing=order.replacing,
+                retry=order.retry,
+            )
         else:
             order.site.down(report=listener)
     except MigctlError as error:

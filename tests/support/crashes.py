@@ -19,6 +19,7 @@ from migctl.core.record import JobState
 from migctl.engine.converge import UpOptions, UpResult, converge
 from migctl.engine.down import DownResult, take_down
 from migctl.engine.follow import see
+from migctl.engine.observe import Look
 from migctl.engine.session import Session
 from migctl.host.claims import read_claims
 from migctl.nvml.simmodel import SimInstance
@@ -100,16 +101,30 @@ class Site:
         cancel: threading.Event | None = None,
         oversubscribe: bool = True,
         wait_for_s: float = 0.0,
+        replacing: bool = False,
+        retry: bool = False,
     ) -> UpResult:
         """`migctl up`, here."""
         plan = self.plan(spec, oversubscribe=oversubscribe)
-        return converge(self.session(), plan, UpOptions(wait_for_s=wait_for_s), report, cancel or threading.Event())
+        return converge(
+            self.session(),
+            plan,
+            UpOptions(wait_for_s=wait_for_s, replacing=replacing, retry=retry),
+            report,
+            cancel or threading.Event(),
+        )
 
     def down(self, *, report: Callable[[Event], None] = lambda _: None) -> DownResult:
         """`migctl down --timeout 0`, here."""
         return take_down(self.session(), self.run, grace_s=0.0, report=report, cancel=threading.Event())
 
     # What is there
+
+    def settled(self) -> Look | None:
+        """The run as it is; nothing where there is none."""
+        with self.session().ledger(write=False) as ledger:
+            run = ledger.run(self.run)
+        return see(self.session(), run)[0] if run is not None else None
 
     def gpu_instances(self) -> list[SimInstance]:
         return [instance for gpu in SimState.load(self.sim).gpus for instance in gpu.instances]
@@ -142,10 +157,8 @@ class Site:
 
     def assert_up(self, spec: Spec, strangers: Sequence[SimInstance]) -> None:
         """As after an undisturbed `up`: each job runs once, on an instance of its own, beside untouched strangers."""
-        with self.session().ledger(write=False) as ledger:
-            run = ledger.run(self.run)
-        assert run is not None
-        seen, _ = see(self.session(), run)
+        seen = self.settled()
+        assert seen is not None
         assert {name: record.state for name, record in seen.records.items()} == dict.fromkeys(spec, JobState.RUNNING)
         standings = {name: standing(record.instance, seen.observed) for name, record in seen.records.items()}
         assert standings == dict.fromkeys(spec, Standing.OURS)

@@ -1,0 +1,157 @@
+"""A walk through days of use: ups and downs that are killed anywhere, jobs that end, strangers who come and go, reboots."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections import Counter
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from migctl.core.ownership import Standing, standing
+from migctl.core.record import JobState
+from migctl.engine.down import stop_jobs
+from migctl.errors import MigctlError, PartlyApplied
+from migctl.nvml.simmodel import SimInstance
+from migctl.nvml.simstate import SimState
+from tests.support.crash_server import Order, Server, server
+from tests.support.crashes import Site, end_jobs
+
+PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb")
+SPECS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(PROFILES), min_size=1, max_size=3)
+SEQUENCES, STEPS = 12, 8
+"""What half a minute allows."""
+
+
+class Days(RuleBasedStateMachine):
+    commands: Server
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="migctl-walk-"))
+        self.site = Site.make(self.folder, foreign=())
+        self.strangers: list[SimInstance] = []
+
+    def teardown(self) -> None:
+        try:
+            self.site.down()
+            assert self.site.gpu_instances() == self.strangers
+            assert not self.site.living()
+        finally:
+            end_jobs(self.folder)
+            shutil.rmtree(self.folder)
+
+    @rule(spec=SPECS, replacing=st.booleans(), retry=st.booleans())
+    def up(self, spec: dict[str, str], replacing: bool, retry: bool) -> None:
+        before = self.site.gpu_instances()
+        try:
+            self.site.up(spec, replacing=replacing, retry=retry)
+        except PartlyApplied:
+            raise
+        except MigctlError:
+            if not replacing and not retry:
+                assert [i for i in self.site.gpu_instances() if i not in before] == []
+            return
+        seen = self.site.settled()
+        assert seen is not None
+        assert set(spec) <= set(seen.records)
+        waiting = [n for n in spec if seen.records[n].state in (JobState.QUEUED, JobState.STARTING)]
+        assert waiting == []
+
+    @rule(spec=SPECS, replacing=st.booleans(), retry=st.booleans(), event=st.integers(1, 36))
+    def up_killed(self, spec: dict[str, str], replacing: bool, retry: bool, event: int) -> None:
+        order = Order(site=self.site, command="up", spec=spec, at_event=event, replacing=replacing, retry=retry)
+        assert self.commands.run(order).error != "traceback"
+
+    @rule()
+    def down(self) -> None:
+        self.site.down()
+        assert self.site.gpu_instances() == self.strangers
+        assert not self.site.living()
+
+    @rule(event=st.integers(1, 36))
+    def down_killed(self, event: int) -> None:
+        order = Order(site=self.site, command="down", spec={}, at_event=event)
+        assert self.commands.run(order).error != "traceback"
+
+    @precondition(lambda self: self.site.living())
+    @rule(data=st.data())
+    def a_job_ends(self, data: st.DataObject) -> None:
+        seen = self.site.settled()
+        assert seen is not None
+        pids = sorted(r.pid for r in seen.records.values() if r.state is JobState.RUNNING and r.pid is not None)
+        if pids:
+            os.kill(data.draw(st.sampled_from(pids)), signal.SIGKILL)
+
+    @precondition(lambda self: self.site.living())
+    @rule(data=st.data())
+    def stop(self, data: st.DataObject) -> None:
+        job = data.draw(st.sampled_from(sorted(self.site.living())))
+        stop_jobs(
+            self.site.session(), self.site.run, [job], grace_s=0.0, report=lambda _: None, cancel=threading.Event()
+        )
+        assert job not in self.site.living()
+
+    @rule(profile=st.sampled_from(PROFILES), start=st.sampled_from([0, 1, 2, 4, 6]))
+    def a_stranger_comes(self, profile: str, start: int) -> None:
+        try:
+            with SimState.edit(self.site.sim) as state:
+                made = state.add_foreign_instance(0, profile, start)
+        except ValueError:
+            return
+        self.strangers = sorted([*self.strangers, made], key=lambda instance: instance.gi_id)
+
+    @precondition(lambda self: self.strangers)
+    @rule(data=st.data())
+    def a_stranger_leaves(self, data: st.DataObject) -> None:
+        leaving = data.draw(st.sampled_from(self.strangers))
+        with SimState.edit(self.site.sim) as state:
+            state.gpus[0].instances.remove(leaving)
+        self.strangers.remove(leaving)
+
+    @rule()
+    def reboot(self) -> None:
+        end_jobs(self.folder)
+        with SimState.edit(self.site.sim) as state:
+            state.reboot()
+        self.strangers = []
+
+    @invariant()
+    def strangers_are_untouched_and_everything_else_is_owned(self) -> None:
+        there = self.site.gpu_instances()
+        assert [i for i in there if i in self.strangers] == self.strangers
+        seen = self.site.settled()
+        records = seen.records.values() if seen is not None else ()
+        owned = Counter(r.instance.gi_id for r in records if r.instance is not None)
+        assert owned == Counter(i.gi_id for i in there if i not in self.strangers)
+        if seen is not None:
+            found = {standing(r.instance, seen.observed) for r in records}
+            assert found <= {Standing.OURS, Standing.HALF, Standing.NONE}
+
+    @invariant()
+    def no_job_runs_twice(self) -> None:
+        assert all(count == 1 for count in self.site.living().values())
+
+
+@pytest.mark.slow
+def test_whatever_happens_in_whatever_order_strangers_are_safe_and_down_leaves_only_them() -> None:
+    class Walk(Days):
+        pass
+
+    with server() as Walk.commands:
+        run_state_machine_as_test(
+            Walk,
+            settings=settings(
+                max_examples=SEQUENCES,
+                stateful_step_count=STEPS,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
