@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations
+from operator import or_
 from typing import Final
 
 from migctl.core.mig import Profile
@@ -29,66 +31,79 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """Where jobs of one kind can go."""
+
+    gpus: int
+    """Bit n = GPU n."""
+    sites: tuple[tuple[int, int], ...]
+    """The different pairs of the GPU's class (GPUs with equal rules and equal free room) and the profile there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Weighting:
     """What jobs weigh that are confined to an area, against what the area's GPUs hold."""
 
-    area: frozenset[int]
-    """GPUs, as positions in the whole search."""
+    area: int
+    """Bit n = GPU n."""
     weights: tuple[Counts, ...]
-    """Of each GPU: of each profile of its rules."""
+    """Of each class of GPUs: of each profile of its rules."""
     holds: Counts
     """Of each GPU: the most weight it can have, 0 outside the area."""
 
-    def bound(self, first: int, tails: Sequence[Counts]) -> tuple[Counts, int]:
-        """From GPU `first` on: the weight of each group (given by its profiles there), and the most weight that fits."""
-        return tuple(self._weight(first, tail) for tail in tails), sum(self.holds[first:])
-
-    def reordered(self, order: Sequence[int]) -> Weighting:
-        """The same for a search that visits the GPUs in another order."""
-        where = {n: position for position, n in enumerate(order)}
-        return Weighting(
-            frozenset(where[n] for n in self.area),
-            tuple(self.weights[n] for n in order),
-            tuple(self.holds[n] for n in order),
+    def bound(self, reaches: Sequence[Reach], gpus: Iterable[int]) -> tuple[Counts, int]:
+        """The weight of jobs with these reaches, each on the lightest of its sites, and the most that some GPUs hold."""
+        outside, weights = ~self.area, self.weights
+        return (
+            tuple(
+                0 if one.gpus & outside else min([weights[c][p] for c, p in one.sites], default=0) for one in reaches
+            ),
+            sum(self.holds[n] for n in gpus),
         )
 
-    def _weight(self, first: int, tail: Counts) -> int:
-        lightest = -1
-        for n, profile in enumerate(tail, first):
-            if profile != NOWHERE:
-                if n not in self.area:
-                    return 0
-                weight = self.weights[n][profile]
-                lightest = weight if lightest < 0 else min(lightest, weight)
-        return max(lightest, 0)
+
+def classes(bins: Sequence[Bin]) -> Counts:
+    """Of each GPU the number of its class: GPUs with equal rules and equal free room."""
+    number: dict[tuple[Grid, Used], int] = {}
+    return tuple(number.setdefault((one.rules, one.taken), len(number)) for one in bins)
+
+
+def reach(kind: Counts, gpus: Sequence[int], class_of: Counts) -> Reach:
+    """Where a kind can go, given its profile on each of some GPUs."""
+    allowed = [(n, profile) for n, profile in zip(gpus, kind, strict=True) if profile != NOWHERE]
+    return Reach(
+        sum(1 << n for n, _ in allowed), tuple(dict.fromkeys((class_of[n], profile) for n, profile in allowed))
+    )
 
 
 def weightings(bins: Sequence[Bin], kinds: Sequence[Counts]) -> Iterator[Weighting]:
     """All that are worth a try, given the profile of each kind on each GPU."""
+    class_of = classes(bins)
     wanted = [tuple(sorted({kind[n] for kind in kinds} - {NOWHERE})) for n in range(len(bins))]
     profiles = {b.rules.profiles[p]: None for b, want in zip(bins, wanted, strict=True) for p in want}
-    regions = areas(kinds)
+    of_class = dict(zip(class_of, bins, strict=True))
+    regions = _areas([reach(kind, range(len(bins)), class_of).gpus for kind in kinds])
     for rule in _rules(profiles):
-        known: dict[tuple[Grid, Used, Counts], tuple[Counts, int]] = {}
-        rows = []
-        for one, want in zip(bins, wanted, strict=True):
-            key = one.rules, one.taken, want
-            if key not in known:
-                weight = tuple(rule(profile) for profile in one.rules.profiles)
-                most = max(sum(weight[p] * n for p, n in zip(want, packing, strict=True)) for packing in packings(*key))
-                known[key] = weight, most
-            rows.append(known[key])
-        weights = tuple(weight for weight, _ in rows)
+        weights = tuple(tuple(map(rule, of_class[number].rules.profiles)) for number in range(len(of_class)))
+        known: dict[tuple[int, Counts], int] = {}
+        for n, want in zip(class_of, wanted, strict=True):
+            if (n, want) not in known:
+                mine = [weights[n][p] for p in want]
+                most = packings(of_class[n].rules, of_class[n].taken, want)
+                known[n, want] = max(sum(map(int.__mul__, mine, packing)) for packing in most)
+        holds = [known[n, want] for n, want in zip(class_of, wanted, strict=True)]
         for area in regions:
-            yield Weighting(area, weights, tuple(most if n in area else 0 for n, (_, most) in enumerate(rows)))
+            yield Weighting(area, weights, tuple(most if area >> n & 1 else 0 for n, most in enumerate(holds)))
 
 
-def tightest(candidates: Iterable[Weighting], kinds: Sequence[Counts], counts: Counts) -> tuple[Weighting, ...] | None:
+def tightest(
+    candidates: Iterable[Weighting], reaches: Sequence[Reach], gpus: Sequence[int], counts: Counts
+) -> tuple[Weighting, ...] | None:
     """The weightings that come nearest to a proof for so many of each kind; nothing if one of them is a proof."""
     found: list[tuple[float, int, Weighting]] = []
     seen: set[tuple[Counts, int]] = set()
     for number, candidate in enumerate(candidates):
-        weights, most = bound = candidate.bound(0, kinds)
+        weights, most = bound = candidate.bound(reaches, gpus)
         weight = sum(map(int.__mul__, weights, counts))
         if weight > most:
             return None
@@ -98,11 +113,13 @@ def tightest(candidates: Iterable[Weighting], kinds: Sequence[Counts], counts: C
     return tuple(candidate for _, _, candidate in sorted(found, key=lambda one: one[:2])[:_TIGHTEST])
 
 
-def smallest_too_heavy(candidates: Iterable[Weighting], kinds: Sequence[Counts], counts: Counts) -> Counts | None:
+def smallest_too_heavy(
+    candidates: Iterable[Weighting], reaches: Sequence[Reach], gpus: Sequence[int], counts: Counts
+) -> Counts | None:
     """The fewest jobs that one of the weightings proves too heavy together, as how many of each kind; nothing if none does."""
     best: Counts | None = None
     for candidate in candidates:
-        weights, most = candidate.bound(0, kinds)
+        weights, most = candidate.bound(reaches, gpus)
         part = [0] * len(counts)
         left = most + 1
         for kind in sorted(range(len(counts)), key=lambda k: (-weights[k], k)):
@@ -115,12 +132,11 @@ def smallest_too_heavy(candidates: Iterable[Weighting], kinds: Sequence[Counts],
     return best
 
 
-def areas(kinds: Sequence[Counts]) -> tuple[frozenset[int], ...]:
+def _areas(reaches: Sequence[int]) -> tuple[int, ...]:
     """Sets of GPUs to which some kinds are confined: those of all kinds together, of each kind, and of two kinds."""
-    reach = [frozenset(n for n, p in enumerate(kind) if p != NOWHERE) for kind in kinds]
-    single = sorted(set(reach), key=lambda area: (len(area), sorted(area)))
+    single = sorted(set(reaches), key=lambda area: (area.bit_count(), area))
     unions = dict.fromkeys([*single, *(a | b for a, b in combinations(single, 2))])
-    return tuple(dict.fromkeys([frozenset().union(*reach), *list(unions)[:_MOST_AREAS]]))
+    return tuple(dict.fromkeys([reduce(or_, reaches, 0), *list(unions)[:_MOST_AREAS]]))
 
 
 def _rules(profiles: Iterable[Profile]) -> Iterator[Callable[[Profile], int]]:

@@ -9,8 +9,8 @@ from migctl.core.cover import Cover
 from migctl.core.packing import Counts
 from migctl.core.search import OutOfPatience
 
-SETS_TRIED: Final = 60
-"""Most sets of one size that are examined; a plan of seven jobs has at most 35."""
+SETS_TRIED: Final = 35
+"""Most sets of one size that are examined; seven jobs have no more than that."""
 PATIENCE: Final = 100
 """Failed states after which a question is left open; one GPU never needs as many."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from migctl.core.bounds import Bin, Weighting, smallest_too_heavy, tightest, weightings
+from migctl.core.bounds import Bin, Weighting, classes, reach, smallest_too_heavy, tightest, weightings
 from migctl.core.packing import NOWHERE, Counts
 from migctl.core.search import OutOfPatience, Search
 
@@ -26,11 +26,13 @@ class Cover:
         kinds: of each kind, its profile on each GPU (position in that GPU's rules, or `NOWHERE`).
     """
 
-    __slots__ = ("_bins", "_searches", "_weightings", "kinds")
+    __slots__ = ("_bins", "_class_of", "_reaches", "_searches", "_weightings", "kinds")
 
     def __init__(self, bins: Sequence[Bin], kinds: Sequence[Counts]) -> None:
         self.kinds = tuple(kinds)
         self._bins = tuple(bins)
+        self._class_of = classes(self._bins)
+        self._reaches = tuple(reach(kind, range(len(self._bins)), self._class_of) for kind in self.kinds)
         self._searches: dict[tuple[int, ...], Search] = {}
         self._weightings: tuple[Weighting, ...] | None = None
 
@@ -52,14 +54,14 @@ class Cover:
             return self._search(given).solve(counts, _FIRST_PATIENCE)
         except OutOfPatience:
             pass
-        pool = tightest(self._all_weightings(), self.kinds, counts)
+        pool = tightest(self._all_weightings(), self._reaches, given, counts)
         if pool is None:
             return None
         allowed = _PATIENCE
         while patience is None or allowed <= patience:
             for order in dict.fromkeys([given, self._narrow_first(), given[::-1]]):
                 try:
-                    found = self._search(order).solve(counts, allowed, [one.reordered(order) for one in pool])
+                    found = self._search(order).solve(counts, allowed, pool)
                 except OutOfPatience:
                     continue
                 return tuple(found[order.index(n)] for n in given) if found is not None else None
@@ -68,7 +70,7 @@ class Cover:
 
     def too_heavy(self, counts: Counts) -> Counts | None:
         """The fewest jobs of these that can be proved not to fit by what they weigh; nothing where no such proof is known."""
-        return smallest_too_heavy(self._all_weightings(), self.kinds, counts)
+        return smallest_too_heavy(self._all_weightings(), self._reaches, range(len(self._bins)), counts)
 
     def _all_weightings(self) -> tuple[Weighting, ...]:
         if self._weightings is None:
@@ -83,5 +85,7 @@ class Cover:
         search = self._searches.get(order)
         if search is None:
             bins = [self._bins[n] for n in order]
-            search = self._searches[order] = Search(bins, [tuple(kind[n] for n in order) for kind in self.kinds])
+            search = self._searches[order] = Search(
+                bins, [tuple(kind[n] for n in order) for kind in self.kinds], order, self._class_of
+            )
         return search

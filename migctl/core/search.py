@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 
 from migctl.core import packing
-from migctl.core.bounds import Bin, Weighting
+from migctl.core.bounds import Bin, Reach, Weighting, reach
 from migctl.core.packing import NOWHERE, Counts
 
 
@@ -39,8 +39,12 @@ class _Level:
     """Of each group: the most that can be here, plus one; more makes no difference to the choice."""
     must: tuple[int, ...]
     """Groups of which one has to be here if any is left (the GPUs that can take it are alike), largest profile first."""
-    tails: tuple[Counts, ...]
-    """Of each group: its profile on this GPU and all later ones."""
+    chained: tuple[bool, ...]
+    """Of each wanted profile: whether each of its groups yields to the next, so that there is one way to choose from them."""
+    reaches: tuple[Reach, ...]
+    """Of each group: where it can go from here on."""
+    gpus: tuple[int, ...]
+    """This GPU and all later ones, by the caller's numbers."""
     choices: dict[Counts, tuple[Counts, ...]] = field(default_factory=dict)
     failed: set[Counts] = field(default_factory=set)
 
@@ -51,18 +55,21 @@ class Search:
     Args:
         bins: the GPUs in the order in which they are filled.
         kinds: of each kind, its profile on each GPU (position in that GPU's rules, or `NOWHERE`).
+        gpus: the number of each GPU in the weightings.
+        class_of: the class of each GPU in the weightings, by that number.
     """
 
     __slots__ = ("_bounds", "_first", "_left_to_fail", "_levels", "_weightings")
 
-    def __init__(self, bins: Sequence[Bin], kinds: Sequence[Counts]) -> None:
+    def __init__(self, bins: Sequence[Bin], kinds: Sequence[Counts], gpus: Counts, class_of: Counts) -> None:
         tails = [
             tuple(dict.fromkeys(kind[n:] for kind in kinds if any(p != NOWHERE for p in kind[n:])))
             for n in range(len(bins))
         ]
         self._first = tuple(tails[0].index(kind) if tails and kind in tails[0] else NOWHERE for kind in kinds)
         self._levels = tuple(
-            _level(bins[n:], tail, tails[n + 1] if n + 1 < len(bins) else ()) for n, tail in enumerate(tails)
+            _level(bins[n:], tail, tails[n + 1] if n + 1 < len(bins) else (), gpus[n:], class_of)
+            for n, tail in enumerate(tails)
         )
         self._weightings: Sequence[Weighting] = ()
         self._bounds: dict[int, tuple[tuple[Counts, int], ...]] = {}
@@ -125,8 +132,9 @@ class Search:
             return False
         bounds = self._bounds.get(depth)
         if bounds is None:
-            tails = self._levels[depth].tails
-            bounds = self._bounds[depth] = tuple(dict.fromkeys(one.bound(depth, tails) for one in self._weightings))
+            level = self._levels[depth]
+            found = dict.fromkeys(one.bound(level.reaches, level.gpus) for one in self._weightings)
+            bounds = self._bounds[depth] = tuple(found)
         return any(sum(map(int.__mul__, weights, left)) > most for weights, most in bounds)
 
     def _undo_groups(self, counts: Counts, chosen: list[Counts]) -> tuple[tuple[int, ...], ...]:
@@ -147,7 +155,9 @@ class Search:
         return tuple(result)
 
 
-def _level(bins: Sequence[Bin], tails: Sequence[Counts], next_tails: Sequence[Counts]) -> _Level:
+def _level(
+    bins: Sequence[Bin], tails: Sequence[Counts], next_tails: Sequence[Counts], gpus: Counts, class_of: Counts
+) -> _Level:
     here = bins[0]
     wanted = tuple(sorted({tail[0] for tail in tails} - {NOWHERE}))
     yields = frozenset(
@@ -178,7 +188,9 @@ def _level(bins: Sequence[Bin], tails: Sequence[Counts], next_tails: Sequence[Co
         sizes=tuple((here.rules.profiles[p].compute_slices, here.rules.profiles[p].memory_slices) for p in wanted),
         caps=tuple(cap[tail[0]] + 1 if tail[0] != NOWHERE else 0 for tail in tails),
         must=tuple(sorted(must, key=lambda g: tails[g][0])),
-        tails=tuple(tails),
+        chained=tuple(all(pair in yields for pair in pairwise(some)) for some in groups),
+        reaches=tuple(reach(tail, gpus, class_of) for tail in tails),
+        gpus=gpus,
     )
 
 
@@ -215,7 +227,10 @@ def _new_choices(level: _Level, left: Counts) -> Iterator[Counts]:
     kept = packing.undominated(clipped, level.sizes)
     must = next((g for g in level.must if left[g]), None)
     for counts in kept:
-        parts = [_divisions(level, groups, left, count) for groups, count in zip(level.groups, counts, strict=True)]
+        parts = [
+            [_in_turn(groups, left, count)] if chained else _divisions(level, groups, left, count)
+            for groups, chained, count in zip(level.groups, level.chained, counts, strict=True)
+        ]
         for division in product(*parts):
             choice = [0] * len(left)
             for part in division:
@@ -225,10 +240,17 @@ def _new_choices(level: _Level, left: Counts) -> Iterator[Counts]:
                 yield tuple(choice)
 
 
+def _in_turn(groups: Sequence[int], left: Counts, count: int) -> tuple[tuple[int, int], ...]:
+    """Take `count` jobs from the groups, each when the ones before it are used up."""
+    taken: list[tuple[int, int]] = []
+    for group in groups:
+        taken.append((group, min(left[group], count)))
+        count -= taken[-1][1]
+    return tuple(taken)
+
+
 def _divisions(level: _Level, groups: Sequence[int], left: Counts, count: int) -> list[tuple[tuple[int, int], ...]]:
     """The ways to take `count` jobs of one profile from several groups, where a group that yields to none goes first."""
-    if len(groups) == 1:
-        return [((groups[0], count),)]
     found: list[tuple[tuple[int, int], ...]] = []
 
     def extend(n: int, count: int, taken: tuple[tuple[int, int], ...]) -> None:
