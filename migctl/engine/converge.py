@@ -19,7 +19,7 @@ from migctl.engine.apply import Workshop
 from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.launch import LaunchPad
 from migctl.engine.mode import enable, restore, to_enable
-from migctl.engine.observe import Look, machine
+from migctl.engine.observe import Look, check_source, machine
 from migctl.engine.session import Session
 from migctl.errors import (
     HostError,
@@ -76,6 +76,7 @@ def converge(
         driver = stack.enter_context(session.driver())
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
         _check_path(ledger.run(plan.name), plan)
+        check_source(session, driver, ledger, ledger.run(plan.name))
         off = to_enable(plan, driver.gpus())
         if off:
             stack.enter_context(session.lock("machine", wait_s=options.wait_for_s))

@@ -13,6 +13,7 @@ from migctl.core.plan import RuntimeName
 from migctl.core.record import JobState, Record
 from migctl.engine.apply import Workshop
 from migctl.engine.mode import restore
+from migctl.engine.observe import check_source
 from migctl.engine.session import Session
 from migctl.errors import MigctlError, Notice, PartlyApplied, PlanError
 from migctl.host.claims import drop_claim
@@ -55,6 +56,7 @@ def take_down(
             return DownResult(run=run, removed=())
         runtime = session.runtime(RuntimeName(known.runtime))
         driver = stack.enter_context(session.driver())
+        check_source(session, driver, ledger, known)
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
         seen = shop.look(run)
         outcome = shop.take_down(dict(seen.records), seen, grace_s=grace_s, hurry=cancel)
@@ -88,6 +90,7 @@ def stop_jobs(
             raise unknown_run(run, [r.name for r in ledger.runs()])
         runtime = session.runtime(RuntimeName(known.runtime))
         driver = stack.enter_context(session.driver())
+        check_source(session, driver, ledger, known)
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
         seen = shop.look(run)
         running = {n: seen.records[n] for n in jobs if seen.records[n].state in (JobState.STARTING, JobState.RUNNING)}

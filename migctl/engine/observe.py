@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from migctl.core.machine import Machine
+from migctl.core.mig import Gpu
 from migctl.core.observed import Observed
 from migctl.core.record import Record
+from migctl.core.run import Run
 from migctl.core.settle import settle
 from migctl.engine.session import Session
+from migctl.errors import HostError
 from migctl.host.claims import Claim, read_claims
 from migctl.host.procfs import boot_id, memory_total_mib
 from migctl.host.sysfs import read_topology
@@ -79,3 +82,32 @@ def owners(ledger: Ledger, seen: Observed, claims: list[Claim]) -> dict[tuple[st
 
 def _own(session: Session, claim: Claim, run: str) -> bool:
     return claim.uid == session.caller.uid and claim.run == run
+
+
+def elsewhere(run: Run, records: Iterable[Record], gpus: Sequence[Gpu], nvml: str) -> bool:
+    """Whether the run is on GPUs that the present NVML (`sim:…`, or nothing for the real one) does not show.
+
+    The UUIDs decide: a simulator can be spelt in several ways, and a rebuilt run does not know its own.
+    """
+    here = {gpu.uuid for gpu in gpus}
+    return run.nvml != nvml and any(r.gpu_uuid is not None and r.gpu_uuid not in here for r in records)
+
+
+def other_nvml(run: Run) -> tuple[str, str]:
+    """Where that run is, and what to do about it."""
+    there = f"simulated GPUs ({run.nvml})" if run.nvml else "this machine's real GPUs"
+    flag = f"--nvml {run.nvml}" if run.nvml else "no --nvml and no MIGCTL_NVML"
+    return f"the run {run.name} is on {there}", f"use {flag}"
+
+
+def check_source(session: Session, driver: Driver, ledger: Ledger, run: Run | None) -> None:
+    """Whoever changes a run must see its GPUs: on others its instances would look as if somebody had removed them.
+
+    Raises:
+        HostError: the run was made with another NVML.
+    """
+    if run is None or run.nvml == session.nvml:
+        return
+    if elsewhere(run, ledger.records(run.name), driver.gpus(), session.nvml):
+        message, hint = other_nvml(run)
+        raise HostError("other-nvml", f"{message}; nothing was changed", where=f"run {run.name}", hint=hint)

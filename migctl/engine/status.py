@@ -14,7 +14,7 @@ from migctl.core.record import JobState, Record
 from migctl.core.run import Run
 from migctl.core.settle import settle
 from migctl.core.views import NOT_OURS, GpuView, InstanceView, JobView, RunView, StatusView, run_state
-from migctl.engine.observe import boot, owners
+from migctl.engine.observe import boot, elsewhere, other_nvml, owners
 from migctl.engine.session import Session
 from migctl.errors import MigctlError, Notice
 from migctl.host.claims import read_claims
@@ -40,10 +40,12 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
         settled: dict[str, tuple[Record, ...]] = {}
         for run in runs:
             records = ledger.records(run.name)
-            known = run.runtime not in silent and run.nvml == session.nvml
+            away = elsewhere(run, records, gpus, session.nvml)
+            known = run.runtime not in silent and not away
             settled[run.name] = tuple(settle(r, observed) for r in records) if known else records
-            if run.nvml != session.nvml:
-                notices.append(_other_nvml(run))
+            if away:
+                message, hint = other_nvml(run)
+                notices.append(Notice("other-nvml", f"{message}; shown is what was recorded", hint=hint))
         claims = list(read_claims(session.paths.run, boot_now))
         made_by = owners(ledger, observed, claims)
         return StatusView(
@@ -92,12 +94,6 @@ def _units(
             silent.add(kind)
             notices.append(Notice(error.id, f"{error.message}; shown is what was recorded", hint=error.hint))
     return tuple(units), silent
-
-
-def _other_nvml(run: Run) -> Notice:
-    there = f"simulated GPUs ({run.nvml})" if run.nvml else "this machine's real GPUs"
-    flag = f"--nvml {run.nvml}" if run.nvml else "no --nvml and no MIGCTL_NVML"
-    return Notice("other-nvml", f"the run {run.name} is on {there}; shown is what was recorded", hint=f"use {flag}")
 
 
 def _run(run: Run, records: Sequence[Record], ledger: Ledger) -> RunView:
