@@ -11,13 +11,13 @@ from migctl.core.layout import lay_out
 from migctl.core.machine import Machine
 from migctl.core.memory import memory_notices
 from migctl.core.mig import Gpu
-from migctl.core.plan import Job, Plan, Strategy
+from migctl.core.plan import ByInstance, ByProfile, BySlices, Job, Plan, Strategy
 from migctl.core.pool import Pool, fair_part, make_pool
 from migctl.core.selection import select_gpus
 from migctl.core.share import GpuShare
 from migctl.core.sharing import share_out
 from migctl.core.workers import batch_size
-from migctl.errors import MigctlError
+from migctl.errors import HostError, MigctlError
 
 
 def allocate(plan: Plan, machine: Machine) -> Allocation:
@@ -31,6 +31,8 @@ def allocate(plan: Plan, machine: Machine) -> Allocation:
     """
     gpus = select_gpus(plan.gpus, machine.gpus, plan.strategy)
     strategy = plan.strategy or (Strategy.MIG if any(gpu.mig is not None for gpu in gpus) else Strategy.SHARED)
+    if strategy is Strategy.SHARED and plan.strategy is None:
+        _refuse_instances(plan, gpus)
     shares, left = (lay_out if strategy is Strategy.MIG else share_out)(plan, machine, gpus)
 
     running = [job for job in plan.jobs if job.name in shares]
@@ -72,6 +74,21 @@ def allocate(plan: Plan, machine: Machine) -> Allocation:
             *memory_notices(assignments, machine.memory_total_mib),
         ),
     )
+
+
+def _refuse_instances(plan: Plan, gpus: Sequence[Gpu]) -> None:
+    """`shared` was chosen for want of MIG: a job that asks for an instance must not silently get a whole GPU with others on it."""
+    asking = [job for job in plan.jobs if isinstance(job.request, ByProfile | BySlices | ByInstance)]
+    if asking:
+        raise HostError(
+            "no-mig",
+            f"GPU {gpus[0].index} ({gpus[0].name}) has no MIG, and "
+            f"{', '.join(job.name for job in asking[:5])}{' …' if len(asking) > 5 else ''} "
+            f"{'asks' if len(asking) == 1 else 'ask'} for a GPU instance",
+            where=asking[0].where or f"job {asking[0].name}",
+            hint="strategy: shared, without profile, slices and instance: then each job has cores and workers of its own",
+            data={"jobs": [job.name for job in asking]},
+        )
 
 
 def _pool(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> Pool:
