@@ -13,9 +13,14 @@ def main() -> None:
 
         sys.stdout.write(f"migctl {__version__}\n")
         return
-    from migctl.cli.app import run
+    try:
+        from migctl.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        # Ctrl-C while modules are still being loaded, before any command could have done anything.
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

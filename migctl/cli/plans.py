@@ -17,5 +17,5 @@ def load_plan(common: Common, session: Session, file: Path | None) -> Plan:
     """
     from migctl import planfile
 
-    path = file if file is not None else planfile.find(Path.cwd())
+    path = file if file is not None else planfile.find(Path())
     return planfile.load(path, session.environ, runtime=common.runtime)
