@@ -11,7 +11,7 @@ from migctl.core.record import JobState
 from migctl.errors import Busy
 from migctl.nvml.simstate import SimState
 from tests.support.crash_server import Order, Server, server
-from tests.support.crashes import Site, end_jobs, site_at
+from tests.support.crashes import Site, site_at
 
 SPEC = {"one": "2g.10gb", "two": "1g.5gb"}
 ONE = {"one": "2g.10gb"}
@@ -188,9 +188,7 @@ def test_after_a_reboot_nothing_is_mistaken_for_what_the_killed_up_made(
 ) -> None:
     """The instances are gone, and somebody has made one where ours was."""
     commands.run(Order(site=site, command="up", spec=ONE, at_event=event))
-    end_jobs(site.folder)
-    with SimState.edit(site.sim) as state:
-        state.reboot()
+    site.reboot()
     stranger_takes_the_place(site)
     strangers = site.gpu_instances()
 

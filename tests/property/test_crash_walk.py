@@ -118,9 +118,7 @@ class Days(RuleBasedStateMachine):
 
     @rule()
     def reboot(self) -> None:
-        end_jobs(self.folder)
-        with SimState.edit(self.site.sim) as state:
-            state.reboot()
+        self.site.reboot()
         self.strangers = []
 
     @invariant()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections import Counter
@@ -117,6 +118,17 @@ class Site:
     def down(self, *, report: Callable[[Event], None] = lambda _: None) -> DownResult:
         """`migctl down --timeout 0`, here."""
         return take_down(self.session(), self.run, grace_s=0.0, report=report, cancel=threading.Event())
+
+    def reboot(self) -> None:
+        """All processes end, all instances are gone."""
+        seen = self.settled()
+        for record in seen.records.values() if seen is not None else ():
+            if record.state is JobState.RUNNING and record.pid is not None:
+                # By pid: one that was let go a moment ago has not its own environment yet.
+                os.kill(record.pid, signal.SIGKILL)
+        end_jobs(self.folder)
+        with SimState.edit(self.sim) as state:
+            state.reboot()
 
     # What is there
 
