@@ -255,7 +255,7 @@ def test_up_killed_at_any_moment_is_completed_by_the_next_up(night: Night) -> No
 
 
 def test_a_strangers_container_with_the_name_is_neither_used_nor_removed(night: Night) -> None:
-    """A name has the attempt's random token in it: a stranger can only have it if it was made from ours, e.g. by `docker commit`."""
+    """A name has the attempt's random token in it, so a stranger has it only on purpose, once ours is gone."""
     night.change("replicas: 7", "replicas: 1")
     night.program.up()
     (data,) = night.containers().values()
