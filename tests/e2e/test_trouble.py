@@ -489,11 +489,11 @@ def test_two_ups_at_once_make_one_run(program: Program) -> None:
 
 def test_a_second_up_without_patience_names_the_holder(program: Program) -> None:
     program.plan(SLEEPERS)
-    slow(program, create=4.0)
+    slow(program, create=2.5)
     first = program.start("up")
     until(lambda: len(program.instances()) >= 1)
 
-    done = program.run("up").ended(5)  # Python's own start takes a part of the first one's seconds
+    done = program.run("up").ended(5)
 
     assert str(first.pid) in done.told, done
     out, err = first.communicate(timeout=60)
