@@ -201,3 +201,22 @@ def test_after_a_reboot_nothing_is_mistaken_for_what_the_killed_up_made(
 
     assert site.gpu_instances() == strangers
     assert not site.living()
+
+
+@pytest.mark.parametrize("change", range(1, 74, 8))
+@pytest.mark.parametrize("then", ["up", "down"])
+def test_a_mode_turned_on_by_a_killed_up_is_off_again_after_down(
+    tmp_path: Path, commands: Server, change: int, then: str
+) -> None:
+    with site_at(tmp_path, foreign=(), boards="h100-sxm5-80gb:off") as site:
+        spec = {"one": "1g.10gb"}
+        assert commands.run(Order(site=site, command="up", spec=spec, at_change=change)).killed
+
+        if then == "up":
+            site.up(spec)
+            site.assert_up(spec, [])
+        site.down()
+
+        site.assert_gone([])
+        (gpu,) = SimState.load(site.sim).gpus
+        assert (gpu.current, gpu.pending) == (False, False)

@@ -92,6 +92,7 @@ class Site:
             jobs=jobs,
             runtime=RuntimeName.PROCESS,
             oversubscribe=oversubscribe,
+            enable_mig=True,
         )
 
     def up(
