@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from migctl.core.allocation import Allocation, Assignment, CpuGrant, Idle
-from migctl.core.cpus import CpuDemand, assign, no_free_core
+from migctl.core.cpus import CpuAllocation, CpuDemand, assign, no_free_core
 from migctl.core.layout import lay_out
 from migctl.core.machine import Machine
 from migctl.core.memory import memory_notices
@@ -17,7 +17,7 @@ from migctl.core.selection import select_gpus
 from migctl.core.share import GpuShare
 from migctl.core.sharing import share_out
 from migctl.core.workers import batch_size
-from migctl.errors import HostError, MigctlError
+from migctl.errors import DoesNotFit, HostError, MigctlError
 
 
 def allocate(plan: Plan, machine: Machine) -> Allocation:
@@ -49,7 +49,7 @@ def allocate(plan: Plan, machine: Machine) -> Allocation:
         keep={name: record.cpus for name, record in machine.held.items() if name in shares},
     )
     waiting = tuple(j.name for j in plan.jobs if j.name in left.waiting or j.name in cpus.waiting)
-    blocked: MigctlError | None = left.blocked or (no_free_core(cpus.waiting, pool) if cpus.waiting else None)
+    blocked = left.blocked or _cores_blocked(cpus, pool, plan)
     assignments = tuple(
         _assignment(job, shares[job.name], cpus.grants[job.name]) for job in running if job.name in cpus.grants
     )
@@ -160,3 +160,19 @@ def _assignment(job: Job, share: GpuShare, grant: CpuGrant) -> Assignment:
         cpu=grant,
         batch_size=batch,
     )
+
+
+def _cores_blocked(cpus: CpuAllocation, pool: Pool, plan: Plan) -> MigctlError | None:
+    """Why jobs with a place on a GPU do not run at once all the same."""
+    short = tuple(job for job in cpus.waiting if job not in cpus.over_limit)
+    if short:
+        return no_free_core(short, pool)
+    if cpus.over_limit:
+        return DoesNotFit(
+            "over-max-parallel",
+            f"max_parallel: {plan.max_parallel} leaves {len(cpus.over_limit)} of {len(plan.jobs)} jobs waiting "
+            f"({', '.join(cpus.over_limit[:8])}), and migctl has no queue yet that would start them later",
+            hint="raise max_parallel, or put the others into a plan of their own",
+            data={"jobs": list(cpus.over_limit)},
+        )
+    return None

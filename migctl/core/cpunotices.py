@@ -53,7 +53,7 @@ def _single_threads(
             "one-thread-each",
             f"fewer cores than jobs: {_names(split)} get one hardware thread and one worker each, on {cores} "
             f"{'core' if cores == 1 else 'cores'}",
-            hint=f"max_parallel: {cores} gives {room}; the others wait in the queue",
+            hint=f"{cores} jobs at once give {room}; run the others after them (migctl has no queue yet)",
         )
 
 
@@ -68,7 +68,7 @@ def _shared(granted: Sequence[CpuDemand], grants: Mapping[str, CpuGrant]) -> Ite
         yield Notice(
             "cpus-shared",
             f"oversubscribe: {_names(shared)} share CPUs, up to {max(load.values())} jobs on one",
-            hint=f"max_parallel: {len(load)} gives each running job a CPU of its own; the others wait in the queue",
+            hint=f"{len(load)} jobs at once have a CPU each; run the others after them (migctl has no queue yet)",
         )
 
 
@@ -97,7 +97,7 @@ def _system(
             f"{_sizes(sizes)} {_plural(sizes.values())} and workers instead of {_sizes(now)}"
         )
     elif len(grants) > 1:
-        hint = f"max_parallel: {len(grants) - 1} with reserve_cores: 1 keeps one core; the others wait in the queue"
+        hint = f"{len(grants) - 1} jobs at once with reserve_cores: 1 keep one core"
     else:
         hint = None
     asked = " (reserve_cores could not be kept)" if reserve_cores else ""
@@ -129,7 +129,7 @@ def _main_process(
         yield Notice(
             "main-without-thread",
             f"no sibling thread for the main process of {_names(crowded)}: it runs on the cores of its workers",
-            hint="`migctl tune` tries one worker less; num_workers sets it",
+            hint="num_workers: one less leaves it a core; measure both",
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from migctl.core.conflict import explain
@@ -12,9 +12,9 @@ from migctl.core.placement import Conflict, Demand, Occupied, Placed, Room, coul
 from migctl.core.plan import Auto, Job, Plan, Strategy
 from migctl.core.selection import select_gpus
 from migctl.core.share import GpuShare, Left
-from migctl.core.sizes import auto_candidates, options
+from migctl.core.sizes import auto_candidates, near_miss_notice, options
 from migctl.core.views import NOT_OURS
-from migctl.errors import HostError, MigctlError, PlanError
+from migctl.errors import HostError, MigctlError, Notice
 
 
 def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str, GpuShare], Left]:
@@ -29,7 +29,7 @@ def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str
     by_uuid = {gpu.uuid: gpu for gpu in able}
     shares = _held(plan, machine)
     rooms = tuple(_room(gpu, machine) for gpu in able)
-    outcome = _best([job for job in plan.jobs if job.name not in shares], able, rooms)
+    outcome = _best(plan.name, [job for job in plan.jobs if job.name not in shares], able, rooms)
     for spot in outcome.placed.places:
         shares[spot.job] = GpuShare(
             gpu=by_uuid[spot.gpu_uuid],
@@ -45,7 +45,21 @@ def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str
         compute_slices=ComputeSlices(sum(_free_compute(room) for room in filled)),
         memory_slices=MemorySlices(sum(_free_memory(room) for room in filled)),
         could_add=tuple(dict.fromkeys(profile.name for room in filled for profile in could_add(room))),
+        notices=tuple(_near_misses(plan.jobs, shares)),
     )
+
+
+def _near_misses(jobs: Sequence[Job], shares: Mapping[str, GpuShare]) -> Iterator[Notice]:
+    """Jobs that a little less memory would have made smaller, once for each way to ask."""
+    told: set[object] = set()
+    for job in jobs:
+        share = shares.get(job.name)
+        if share is None or job.request in told:
+            continue
+        told.add(job.request)
+        notice = near_miss_notice(job.request, share.gpu)
+        if notice is not None:
+            yield replace(notice, where=f"job {job.name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +70,7 @@ class _Outcome:
     blocked: MigctlError | None = None
 
 
-def _best(jobs: Sequence[Job], able: Sequence[Gpu], rooms: Sequence[Room]) -> _Outcome:
+def _best(run: str, jobs: Sequence[Job], able: Sequence[Gpu], rooms: Sequence[Room]) -> _Outcome:
     """The first reading with which all run at once; if there is none, the last one (smallest auto profile), and the rest queues."""
     if not jobs:
         return _Outcome(Placed(()))
@@ -68,7 +82,7 @@ def _best(jobs: Sequence[Job], able: Sequence[Gpu], rooms: Sequence[Room]) -> _O
             return _Outcome(result)
         conflict = result
     assert conflict is not None
-    error = explain(conflict, demands, rooms)
+    error = explain(conflict, demands, rooms, run=run)
     if conflict.never:
         raise error
     placed, waiting = place_most(demands, rooms)
@@ -105,7 +119,9 @@ def _demand(job: Job, able: Sequence[Gpu], auto_size: tuple[int, int]) -> Demand
             problems.append(error)
     if not found and problems:
         first = problems[0]
-        raise PlanError(first.id, first.message, where=job.where or f"job {job.name}", hint=first.hint, data=first.data)
+        raise type(first)(
+            first.id, first.message, where=job.where or f"job {job.name}", hint=first.hint, data=first.data
+        )
     return Demand(job.name, found)
 
 
@@ -143,7 +159,8 @@ def mode_error(gpu: Gpu) -> HostError:
         )
     return HostError(
         "mig-mode-off",
-        f"GPU {gpu.index} ({gpu.name}): MIG mode is off. Changing it concerns everybody who uses this GPU, so it is done only on request",
+        f"GPU {gpu.index} ({gpu.name}): MIG mode is off. "
+        "Changing it concerns everybody who uses this GPU, so it is done only on request",
         where=f"GPU {gpu.index}",
         hint="migctl up --enable-mig, or enable_mig: true in the plan",
     )

@@ -68,9 +68,7 @@ def write_claim(run_dir: Path, claim: Claim) -> None:
     path = earlier[0] if earlier else _free(run_dir, claim.uid, claim.run)
     fresh = run_dir / f".{claim.uid}.{os.urandom(8).hex()}"
     try:
-        descriptor = os.open(
-            fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-        )
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(_text(claim))
             os.fchmod(descriptor, 0o644)
@@ -109,12 +107,7 @@ def _files(run_dir: Path, uid: int, run: str) -> list[Path]:
     found = []
     for name in _names(run_dir):
         fields = _FILE.fullmatch(name)
-        if (
-            fields is not None
-            and int(fields["uid"]) == uid
-            and fields["run"] == run
-            and _owner(run_dir / name) == uid
-        ):
+        if fields is not None and int(fields["uid"]) == uid and fields["run"] == run and _owner(run_dir / name) == uid:
             found.append(run_dir / name)
     return found
 
@@ -162,12 +155,7 @@ def _read(path: Path) -> Claim | None:
     finally:
         os.close(descriptor)
     fields = _FILE.fullmatch(path.name)
-    if (
-        fields is None
-        or fields["uid"] != str(claim.uid)
-        or fields["run"] != claim.run
-        or found.st_uid != claim.uid
-    ):
+    if fields is None or fields["uid"] != str(claim.uid) or fields["run"] != claim.run or found.st_uid != claim.uid:
         return None
     return claim
 

@@ -141,9 +141,7 @@ def _make(path: Path) -> None:
 
 def _make_plainly(path: Path) -> None:
     try:
-        descriptor = os.open(
-            path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _FOR_ALL
-        )
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _FOR_ALL)
     except FileExistsError:
         return
     try:
@@ -207,9 +205,7 @@ def _held(descriptor: int, name: str, sleep: Callable[[float], None]) -> Busy:
         holder = _holder(descriptor)
     what = _what(name)
     if holder is None:
-        return Busy(
-            "locked", f"{what} in use by another migctl", where=name, hint="--wait-for 60 waits for it"
-        )
+        return Busy("locked", f"{what} in use by another migctl", where=name, hint="--wait-for 60 waits for it")
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(holder.since))
     return Busy(
         "locked",
@@ -250,12 +246,7 @@ def _holder(descriptor: int) -> Holder | None:
         return None
     if type(pid) is not int or type(uid) is not int or not 0 < pid < 2**31 or not 0 <= uid < 2**32:
         return None
-    if (
-        type(since) is not float
-        or not 0 <= since < 2**36
-        or type(user) is not str
-        or type(command) is not str
-    ):
+    if type(since) is not float or not 0 <= since < 2**36 or type(user) is not str or type(command) is not str:
         return None
     return Holder(pid, uid, _printable(user)[:64], _printable(command)[:200], since)
 

@@ -78,9 +78,7 @@ def job(draft: Draft, setting: Setting) -> Job:
         num_workers=model.num_workers,
         batch_size=model.batch_size,
         batch_size_memory_mib=model.batch_size_memory,
-        batch_fixed_memory_mib=_DEFAULT_FIXED_MIB
-        if model.batch_fixed_memory is None
-        else model.batch_fixed_memory,
+        batch_fixed_memory_mib=_DEFAULT_FIXED_MIB if model.batch_fixed_memory is None else model.batch_fixed_memory,
         storage=Storage(model.storage) if model.storage else None,
         memory_mib=model.memory,
         image=model.image,
@@ -246,9 +244,7 @@ def _check_start_values(draft: Draft, report: Report) -> None:
                 report.error(
                     "no-batch-size",
                     f"${{MIGCTL_BATCH_SIZE}} has no value: job {draft.origin} gives no batch_size",
-                    report.source.find("${MIGCTL_BATCH_SIZE", part.start, part.end)
-                    if part.start >= 0
-                    else -1,
+                    report.source.find("${MIGCTL_BATCH_SIZE", part.start, part.end) if part.start >= 0 else -1,
                     "add batch_size, or a default: ${MIGCTL_BATCH_SIZE:-32}",
                 )
 
@@ -282,11 +278,7 @@ def _volumes(draft: Draft, setting: Setting) -> tuple[Volume, ...]:
                 refused.hint,
             )
             continue
-        if (
-            volume.target in found
-            and number >= own
-            and found[volume.target] not in tuple(found.values())[:own]
-        ):
+        if volume.target in found and number >= own and found[volume.target] not in tuple(found.values())[:own]:
             setting.report.error(
                 "duplicate-target",
                 f"two volumes of job {draft.origin} have the target {volume.target}",

@@ -76,9 +76,7 @@ def command(node: object) -> Command:
 
 def _argument(node: Node, number: int) -> str:
     if isinstance(node, Scalar) and is_null(node) and not node.text:
-        raise Refusal(
-            f"has an empty item (number {number + 1})", 'write "" for an empty argument', offset=node.start
-        )
+        raise Refusal(f"has an empty item (number {number + 1})", 'write "" for an empty argument', offset=node.start)
     if not isinstance(node, Scalar):
         raise Refusal(
             f"has {kind(node)} as item number {number + 1}",
@@ -105,9 +103,7 @@ def variables(node: object) -> dict[str, Node]:
         name, equals, value = item.text.partition("=")
         if name in found:
             raise Refusal(f"has {name} twice", "delete or rename one", id="duplicate-key", offset=item.start)
-        found[name] = (
-            Scalar(value, False, item.start, item.end) if equals else Scalar("", True, item.start, item.end)
-        )
+        found[name] = Scalar(value, False, item.start, item.end) if equals else Scalar("", True, item.start, item.end)
     return found
 
 
@@ -150,9 +146,7 @@ def port(node: object) -> Port:
         )
     protocol = (match["protocol"] or "tcp").lower()
     if protocol not in _PROTOCOLS:
-        raise Refusal(
-            f"must have the protocol tcp, udp or sctp, got {protocol!r}", did_you_mean(protocol, _PROTOCOLS)
-        )
+        raise Refusal(f"must have the protocol tcp, udp or sctp, got {protocol!r}", did_you_mean(protocol, _PROTOCOLS))
     host = _port_number(match["host"]) if match["host"] else 0
     return Port(_port_number(match["container"]), host, protocol, (match["ip"] or "").strip("[]"))
 
@@ -164,9 +158,7 @@ def _long_port(node: Mapping) -> Port:
     entries = node.entries
     protocol = text(entries["protocol"]) if "protocol" in entries else "tcp"
     if protocol not in _PROTOCOLS:
-        raise Refusal(
-            f"must have the protocol tcp, udp or sctp, got {protocol!r}", did_you_mean(protocol, _PROTOCOLS)
-        )
+        raise Refusal(f"must have the protocol tcp, udp or sctp, got {protocol!r}", did_you_mean(protocol, _PROTOCOLS))
     host = _port_number(verbatim(entries["published"])) if "published" in entries else 0
     return Port(
         _port_number(verbatim(entries["target"])),
@@ -237,9 +229,7 @@ def _filled(node: object) -> str:
 _STRINGS = {"type": "array", "items": {"type": ["string", "number", "boolean"]}}
 _MAP = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
 
-Arguments = Annotated[
-    Command, PlainValidator(command), WithJsonSchema({"anyOf": [{"type": "string"}, _STRINGS]})
-]
+Arguments = Annotated[Command, PlainValidator(command), WithJsonSchema({"anyOf": [{"type": "string"}, _STRINGS]})]
 Environment = Annotated[
     dict[str, Annotated[str | None, PlainValidator(variable)]],
     BeforeValidator(variables),

@@ -51,9 +51,7 @@ def parse(source: Source, report: Report, environ: Mapping[str, str]) -> tuple[V
         head = _NAME.match(text, here)
         end = _next(text, here)
         if head is None:
-            mine.error(
-                "bad-env-line", "a line must be NAME=value", here, "write NAME=value, or # before a comment"
-            )
+            mine.error("bad-env-line", "a line must be NAME=value", here, "write NAME=value, or # before a comment")
             here = end
             continue
         tail = text[head.end() : end].strip()

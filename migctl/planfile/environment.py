@@ -40,9 +40,7 @@ class Environments:
             if error.id != "file-not-found":
                 self._report.add(error)
             return {}
-        return {
-            one.name: one.value for one in parse(source, self._report, self._environ) if one.value is not None
-        }
+        return {one.name: one.value for one in parse(source, self._report, self._environ) if one.value is not None}
 
     def of(self, draft: Draft) -> tuple[tuple[str, str], ...]:
         """All variables of a job, in order; a later one wins and keeps the first one's place."""
@@ -117,9 +115,7 @@ def _refused(name: str) -> Refusal | None:
             id="gpu-variable",
         )
     if name in HANDED:
-        return Refusal(
-            f"{name} is handed over by migctl and cannot be set", "delete it", id="reserved-variable"
-        )
+        return Refusal(f"{name} is handed over by migctl and cannot be set", "delete it", id="reserved-variable")
     if not _NAME.fullmatch(name):
         return Refusal(f"{name!r} cannot be the name of a variable", "write NAME: value", id="bad-variable")
     return None

@@ -29,9 +29,7 @@ AT_START = frozenset({"command", "entrypoint", "environment"})
 _GROUPS = (("profile", "memory", "slices", "instance"), ("cpus", "cpuset"))
 # Compose's rules for merging: mappings by key, lists one after the other; a command replaces a command.
 _MAPPINGS = frozenset({"environment", "labels", "ulimits"})
-_LISTS = frozenset(
-    {"volumes", "ports", "env_file", "tmpfs", "group_add", "extra_hosts", "cap_add", "security_opt"}
-)
+_LISTS = frozenset({"volumes", "ports", "env_file", "tmpfs", "group_add", "extra_hosts", "cap_add", "security_opt"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +97,7 @@ def drafts(jobs: MappingNode, defaults: MappingNode | None, scope: Scope, report
 def _check_name(key: Scalar, report: Report) -> bool:
     # A decimal number is the same name for every reader.
     if (why := ambiguous(key)) and not re.fullmatch(r"0|[1-9][0-9]*", key.text):
-        report.error(
-            "quote-it", f"the job's name must be text, and {why}", key.start, f'quote it: "{key.text}"'
-        )
+        report.error("quote-it", f"the job's name must be text, and {why}", key.start, f'quote it: "{key.text}"')
         return False
     if why := names.problem(key.text):
         hint = "names take no ${…}" if "${" in key.text else f"write {names.sanitised(key.text, 'job')}"
@@ -135,9 +131,7 @@ def _merged(base: Mapping[str, Node], own: Mapping[str, Node]) -> dict[str, Node
 
 
 def _joined(key: str, before: Node, value: Node) -> Node:
-    if key in _LISTS and (
-        isinstance(before, Sequence) or isinstance(value, Sequence) or key in ("env_file", "tmpfs")
-    ):
+    if key in _LISTS and (isinstance(before, Sequence) or isinstance(value, Sequence) or key in ("env_file", "tmpfs")):
         items = (*_items(before), *_items(value))
         return Sequence(items, value.start, value.end, any(item.dollar for item in items))
     if key in _MAPPINGS:
@@ -166,9 +160,7 @@ def _inherited_volumes(base: Mapping[str, Node], own: Mapping[str, Node]) -> int
     return len(before.items) if isinstance(before, Sequence) and isinstance(mine, Sequence) else 0
 
 
-def _filled(
-    entries: Mapping[str, Node], scope: Scope, report: Report
-) -> tuple[dict[str, Node], frozenset[str]]:
+def _filled(entries: Mapping[str, Node], scope: Scope, report: Report) -> tuple[dict[str, Node], frozenset[str]]:
     nodes: dict[str, Node] = {}
     broken: set[str] = set()
     for key, value in entries.items():
@@ -247,9 +239,7 @@ def _axis(key: Scalar, value: Node, report: Report) -> Iterator[tuple[str, str]]
         try:
             yield key.text, verbatim(item)
         except Refusal as refused:
-            report.error(
-                refused.id, f"a value of matrix.{key.text} {refused.message}", item.start, refused.hint
-            )
+            report.error(refused.id, f"a value of matrix.{key.text} {refused.message}", item.start, refused.hint)
 
 
 def _replicas(entries: Mapping[str, Node], scope: Scope, report: Report) -> int:

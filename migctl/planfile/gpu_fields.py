@@ -114,9 +114,7 @@ def _gpu(node: object) -> GpuSelector:
     if isinstance(node, Mapping):
         return _model(node)
     if not isinstance(node, Scalar):
-        raise Refusal(
-            f"must be an index, a UUID, a PCI id, {{model: …}}, all, or a list of these, got {kind(node)}"
-        )
+        raise Refusal(f"must be an index, a UUID, a PCI id, {{model: …}}, all, or a list of these, got {kind(node)}")
     spelt = node.text.strip()
     offset = node.start
     if re.fullmatch(r"\d{1,4}", spelt):
@@ -262,9 +260,7 @@ Profile = Annotated[
     PlainValidator(profile),
     WithJsonSchema({"type": "string", "examples": ["1g.10gb", "3g.40gb", "1g.5gb+me"]}),
 ]
-Instance = Annotated[
-    str, PlainValidator(instance), WithJsonSchema({"type": "string", "examples": ["MIG-8ff2e3a4-…"]})
-]
+Instance = Annotated[str, PlainValidator(instance), WithJsonSchema({"type": "string", "examples": ["MIG-8ff2e3a4-…"]})]
 Gpus = Annotated[
     tuple[GpuSelector, ...],
     PlainValidator(gpus),
@@ -275,15 +271,9 @@ Cpus = Annotated[
     PlainValidator(cpuset),
     WithJsonSchema({"anyOf": [_CPUS, {"type": "array", "items": _CPUS, "minItems": 1}]}),
 ]
-Cores = Annotated[
-    int, PlainValidator(cores), WithJsonSchema({"anyOf": [{**_INT, "minimum": 1}, INTERPOLATED]})
-]
-Positive = Annotated[
-    int, PlainValidator(positive), WithJsonSchema({"anyOf": [{**_INT, "minimum": 1}, INTERPOLATED]})
-]
-Natural = Annotated[
-    int, PlainValidator(natural), WithJsonSchema({"anyOf": [{**_INT, "minimum": 0}, INTERPOLATED]})
-]
+Cores = Annotated[int, PlainValidator(cores), WithJsonSchema({"anyOf": [{**_INT, "minimum": 1}, INTERPOLATED]})]
+Positive = Annotated[int, PlainValidator(positive), WithJsonSchema({"anyOf": [{**_INT, "minimum": 1}, INTERPOLATED]})]
+Natural = Annotated[int, PlainValidator(natural), WithJsonSchema({"anyOf": [{**_INT, "minimum": 0}, INTERPOLATED]})]
 Workers = Annotated[
     int | None,
     PlainValidator(workers),

@@ -57,9 +57,7 @@ class Scope:
         """Count what interpolation made, so that a small plan cannot fill the memory."""
         self._spent[0] += characters
         if self._spent[0] > _MOST:
-            raise Refusal(
-                f"makes the plan larger than {_MOST >> 20} MiB of text", id="too-large-after-interpolation"
-            )
+            raise Refusal(f"makes the plan larger than {_MOST >> 20} MiB of text", id="too-large-after-interpolation")
 
 
 def fill(node: Node, scope: Scope, report: Report, *, at_start: bool) -> Node | None:
@@ -93,9 +91,7 @@ def _fill_scalar(node: Scalar, scope: Scope, report: Report, at_start: bool) -> 
             _of_start(unknown, at_start)
     except Refusal as refusal:
         spelt = _SPELT.match(refusal.message)
-        offset = (
-            report.source.find(spelt[0] if spelt else "${", node.start, node.end) if node.start >= 0 else -1
-        )
+        offset = report.source.find(spelt[0] if spelt else "${", node.start, node.end) if node.start >= 0 else -1
         report.error(refusal.id, refusal.message, offset, refusal.hint)
         return None
     if "\0" in value or not encodable(value):
@@ -132,9 +128,7 @@ def _scan(text: str, value: Callable[[str], str | None], depth: int) -> str:
         done.append(_reference(text[found.end() : end], value, depth + 1))
         here = end + 1
         if sum(map(len, done[-2:])) > _LONGEST:
-            raise Refusal(
-                f"${{…}} makes a value longer than {_LONGEST >> 20} MiB", id="too-large-after-interpolation"
-            )
+            raise Refusal(f"${{…}} makes a value longer than {_LONGEST >> 20} MiB", id="too-large-after-interpolation")
     return "".join([*done, text[here:]])
 
 

@@ -29,9 +29,7 @@ _DEVICE = Reason(
     "{key} gives devices past the plan, and with them the neighbours' GPU",
     "delete it: migctl gives the job its instance",
 )
-_LIMITS = Reason(
-    "cpu-by-other-way", "{key} limits CPU time; migctl pins whole cores instead", "use cpus or cpuset"
-)
+_LIMITS = Reason("cpu-by-other-way", "{key} limits CPU time; migctl pins whole cores instead", "use cpus or cpuset")
 
 REFUSED_IN_JOB: Mapping[str, Reason] = {
     "privileged": Reason(

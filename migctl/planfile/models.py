@@ -74,9 +74,7 @@ class PlanModel(BaseModel):
     strategy: Strategy | None = Field(
         None, description="mig, shared or sequential; by default mig where the GPU can, else shared."
     )
-    runtime: Runtime | None = Field(
-        None, description="docker (default; podman behind the same socket too) or process."
-    )
+    runtime: Runtime | None = Field(None, description="docker (default; podman behind the same socket too) or process.")
     engine: Engine | None = Field(None, description="local (default), slurm or kubernetes.")
     slurm: Later = Field(None, description="Settings of engine slurm.")
     kubernetes: Later = Field(None, description="Settings of engine kubernetes.")
@@ -94,9 +92,7 @@ class PlanModel(BaseModel):
     numa: Numa | None = Field(
         None, description="prefer (default): near the GPU first; strict: only its NUMA node, memory too."
     )
-    oversubscribe: Flag | None = Field(
-        None, description="Whether more jobs than logical CPUs may run at once (false)."
-    )
+    oversubscribe: Flag | None = Field(None, description="Whether more jobs than logical CPUs may run at once (false).")
     allow_overlap: Texts | None = Field(None, description="Containers whose CPUs may be shared.")
     threads_per_core: Positive | None = Field(
         None, description="Hardware threads of a core, where a virtual machine hides them."
@@ -130,15 +126,11 @@ class JobModel(BaseModel):
         None, description="Batch size at batch_size_memory; scaled to the instance and handed over."
     )
     batch_size_memory: SizeMib | None = Field(None, description="GPU memory at which batch_size fits.")
-    batch_fixed_memory: SizeMib | None = Field(
-        None, description="GPU memory that does not grow with the batch (1.5g)."
-    )
+    batch_fixed_memory: SizeMib | None = Field(None, description="GPU memory that does not grow with the batch (1.5g).")
     storage: Storage | None = Field(
         None, description="What the data lie on: nvme (more workers), ssd, hdd (fewer), auto."
     )
-    matrix: Matrix = Field(
-        None, description="Lists of values; one job for each combination, used as ${matrix.key}."
-    )
+    matrix: Matrix = Field(None, description="Lists of values; one job for each combination, used as ${matrix.key}.")
     replicas: Positive | None = Field(None, description="Number of equal jobs (1).")
     needs: Later = Field(None, description="Jobs that must have succeeded before.")
     stage: Later = Field(None, description="Group of jobs that run together.")
@@ -173,9 +165,7 @@ class JobModel(BaseModel):
     tmpfs: Tmpfs | None = Field(None, description="Paths in memory: /run or /run:size=64m.")
     working_dir: Text | None = Field(None, description="Folder in which the command runs.")
     group_add: Words | None = Field(None, description="Further groups of the user.")
-    ulimits: Ulimits | None = Field(
-        None, description="Limits: {nofile: 65536, memlock: {soft: -1, hard: -1}}."
-    )
+    ulimits: Ulimits | None = Field(None, description="Limits: {nofile: 65536, memlock: {soft: -1, hard: -1}}.")
     labels: Labels | None = Field(None, description="Labels of the container.")
     extra_hosts: Hosts | None = Field(None, description="name:address lines of /etc/hosts.")
     cap_add: Texts | None = Field(None, description="Further kernel capabilities.")

@@ -68,9 +68,7 @@ def _volume_kind(source: str) -> str:
     if source.startswith(("/", ".", "~")):
         return "bind"
     if not _VOLUME_NAME.fullmatch(source):
-        raise Refusal(
-            f"must start with a path or the name of a volume, got {source!r}", f"write ./{source} for a path"
-        )
+        raise Refusal(f"must start with a path or the name of a volume, got {source!r}", f"write ./{source} for a path")
     return "volume"
 
 
@@ -104,11 +102,7 @@ def _long_volume(node: Mapping) -> Volume:
                         offset=mark.start,
                     )
     bind = node.entries.get("bind")
-    if (
-        isinstance(bind, Mapping)
-        and "create_host_path" in bind.entries
-        and flag(bind.entries["create_host_path"])
-    ):
+    if isinstance(bind, Mapping) and "create_host_path" in bind.entries and flag(bind.entries["create_host_path"]):
         raise Refusal(
             "asks to create the host's folder; a source that does not exist is an error here",
             "make the folder, and delete create_host_path",

@@ -34,9 +34,7 @@ def absolute(path: str, folder: str, environ: Mapping[str, str]) -> str:
     if path.startswith("~"):
         name, _, rest = path[1:].partition("/")
         try:
-            home = (
-                pwd.getpwnam(name).pw_dir if name else environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
-            )
+            home = pwd.getpwnam(name).pw_dir if name else environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
         except (KeyError, ValueError):
             raise Refusal(f"names the home of an unknown user: {path!r}") from None
         path = f"{home}/{rest}"

@@ -21,9 +21,7 @@ def choice(*words: str) -> Callable[[object], str]:
         if isinstance(node, Scalar) and node.text in words:
             return node.text
         spelt = node.text if isinstance(node, Scalar) else ""
-        raise Refusal(
-            f"must be {_either(words)}, got {shown(node)}", did_you_mean(spelt, words), id="bad-choice"
-        )
+        raise Refusal(f"must be {_either(words)}, got {shown(node)}", did_you_mean(spelt, words), id="bad-choice")
 
     return chosen
 
@@ -59,12 +57,8 @@ Verbatim = Annotated[str, PlainValidator(verbatim), WithJsonSchema({"type": ["st
 Flag = Annotated[bool, PlainValidator(flag), WithJsonSchema({"anyOf": [{"type": "boolean"}, INTERPOLATED]})]
 Size = Annotated[int, PlainValidator(sizeable_bytes), WithJsonSchema(_SIZE)]
 SizeMib = Annotated[int, PlainValidator(size_mib), WithJsonSchema(_SIZE)]
-MemoryLimit = Annotated[
-    int | str, PlainValidator(memory_limit), WithJsonSchema({**_SIZE, "examples": ["16g", "auto"]})
-]
-Seconds = Annotated[
-    float, PlainValidator(duration_s), WithJsonSchema({**_STRING, "examples": ["1m30s", "60s"]})
-]
+MemoryLimit = Annotated[int | str, PlainValidator(memory_limit), WithJsonSchema({**_SIZE, "examples": ["16g", "auto"]})]
+Seconds = Annotated[float, PlainValidator(duration_s), WithJsonSchema({**_STRING, "examples": ["1m30s", "60s"]})]
 Texts = Annotated[tuple[Text, ...], Listed]
 Words = Annotated[tuple[Word, ...], Listed]
 Later = Annotated[object, PlainValidator(anything), WithJsonSchema({})]

@@ -99,9 +99,7 @@ class Report:
             return
         errors = sorted(self._errors.values(), key=_order)
         if len(errors) > MOST:
-            more = PlanError(
-                "more-problems", f"and {len(errors) - MOST} further problems", where=self.source.name
-            )
+            more = PlanError("more-problems", f"and {len(errors) - MOST} further problems", where=self.source.name)
             errors = [*errors[:MOST], more]
         raise Problems(errors)
 

@@ -157,14 +157,8 @@ def _plan(
         raise AssertionError("a report without error")
     more = from_value({key: value for key, value in overrides.items() if value is not None})
     assert isinstance(more, MappingNode)
-    root = MappingNode(
-        {**root.entries, **more.entries}, {**root.keys, **more.keys}, root.start, root.end, root.dollar
-    )
-    stem = (
-        whole.stem
-        if whole.name not in STANDARD and whole.stem not in ("plan", "migctl")
-        else whole.parent.name
-    )
+    root = MappingNode({**root.entries, **more.entries}, {**root.keys, **more.keys}, root.start, root.end, root.dollar)
+    stem = whole.stem if whole.name not in STANDARD and whole.stem not in ("plan", "migctl") else whole.parent.name
     return _build(root, report, path, folder, environ, names.sanitised(stem, "plan"), literal=False)
 
 
@@ -184,9 +178,7 @@ def _build(
     jobs = _jobs(root, entries.pop("jobs", None), report)
     defaults = entries.pop("defaults", None)
     if defaults is not None and not isinstance(defaults, MappingNode):
-        report.error(
-            "bad-value", f"defaults must be a mapping of job keys, got {kind(defaults)}", defaults.start
-        )
+        report.error("bad-value", f"defaults must be a mapping of job keys, got {kind(defaults)}", defaults.start)
         defaults = None
     filled: dict[str, Node] = {}
     for key, value in entries.items():

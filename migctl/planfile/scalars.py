@@ -12,9 +12,7 @@ _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"true", "True", "TRUE"})
 _FALSE = frozenset({"false", "False", "FALSE"})
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(
-    r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
-)
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 # YAML 1.1 types as https://yaml.org/type/ describes them, which PyYAML and many editors still follow.
 _BOOL_11 = re.compile(r"yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF")
@@ -82,11 +80,7 @@ def ambiguous(node: Scalar) -> str | None:
     if other := old_reading(node.text):
         return f"{node.text} is {other} for many YAML readers"
     what = kind(node)
-    return (
-        None
-        if what == "text"
-        else f"{node.text} is {what if what != 'nothing' else 'empty'} for YAML, not text"
-    )
+    return None if what == "text" else f"{node.text} is {what if what != 'nothing' else 'empty'} for YAML, not text"
 
 
 def text(node: object) -> str:

@@ -75,9 +75,7 @@ def read(path: Path, name: str, *, kind: str = "plan file") -> Source:
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise PlanError(
-            "file-unreadable", f"the {kind} {name} cannot be read: {reason}", where=name
-        ) from None
+        raise PlanError("file-unreadable", f"the {kind} {name} cannot be read: {reason}", where=name) from None
     return decode(data, name, kind=kind)
 
 

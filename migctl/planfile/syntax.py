@@ -83,9 +83,7 @@ def syntax_error(error: yaml.YAMLError, source: Source) -> PlanError:
     """One PlanError at the place that the parser named."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     offset = min(mark.index, len(source.text)) if mark is not None else 0
-    problem = " ".join(
-        str(part) for part in (getattr(error, "problem", None), getattr(error, "context", None)) if part
-    )
+    problem = " ".join(str(part) for part in (getattr(error, "problem", None), getattr(error, "context", None)) if part)
     where = source.where(offset)
     if tab := _tab(source, offset):
         line = source.line(tab)

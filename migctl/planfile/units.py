@@ -28,9 +28,7 @@ def size_bytes(node: object) -> int:
         raise Refusal(f"must be a size like 8g, got {kind(node)}")
     spelt = node.text.strip()
     if node.plain and (other := old_reading(spelt)):
-        raise Refusal(
-            f"must be a size like 8g, and {spelt} is {other} for many YAML readers", id="yaml-number"
-        )
+        raise Refusal(f"must be a size like 8g, and {spelt} is {other} for many YAML readers", id="yaml-number")
     match = _SIZE.fullmatch(spelt)
     if match is None or (match[4] and not match[3]):
         raise Refusal(f"must be a size like 8g, 512m or 1.5gb, got {shown(node)}", _size_hint(spelt))
@@ -74,12 +72,8 @@ def duration_s(node: object) -> float:
         )
     if not _DURATION.fullmatch(spelt):
         number = re.fullmatch(r"[0-9]+(\.[0-9]+)?", spelt)
-        raise Refusal(
-            f"must be a time like 1m30s, got {shown(node)}", f"write {spelt}s" if number else _clock(spelt)
-        )
-    value = sum(
-        float(number) * _SECONDS[unit] for number, unit in _PART.findall(spelt) if number.count(".") <= 1
-    )
+        raise Refusal(f"must be a time like 1m30s, got {shown(node)}", f"write {spelt}s" if number else _clock(spelt))
+    value = sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(spelt) if number.count(".") <= 1)
     if value > _LONGEST_S:
         raise Refusal(f"must be at most a year, got {shown(node)}")
     return value

@@ -17,9 +17,7 @@ from migctl.planfile.scalars import is_null
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def known_entries(
-    node: MappingNode, report: Report, known: Iterable[str], *, in_job: bool
-) -> dict[str, Node]:
+def known_entries(node: MappingNode, report: Report, known: Iterable[str], *, in_job: bool) -> dict[str, Node]:
     """The entries with a known key and a value; unknown keys go to the report, empty values count as absent."""
     known = tuple(known)
     found: dict[str, Node] = {}

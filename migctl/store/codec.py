@@ -46,9 +46,7 @@ def decode_record(text: str | bytes) -> Record:
 def decode_records(texts: Iterable[str]) -> list[Record]:
     """Read many; the parser is called once, which 10,000 queued jobs need. Raises as `decode_record`."""
     values = _parsed("[" + ",".join(texts) + "]")
-    assert isinstance(values, list), (
-        "a text that closes the bracket does not parse with another one around it"
-    )
+    assert isinstance(values, list), "a text that closes the bracket does not parse with another one around it"
     decode = _record().decode
     return [decode(_opened(value, "record")) for value in values]
 

@@ -89,9 +89,7 @@ def open_writing(folders: Folders) -> Database:
     with folders.opened() as root:
         _check_files(folders, root)
         try:
-            descriptor = os.open(
-                NAME, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=root
-            )
+            descriptor = os.open(NAME, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=root)
         except OSError as error:
             raise file_failure(error, path) from error
         # SQLite gives its side files the mode and, as root, the owner of this file.

@@ -54,9 +54,7 @@ def file_failure(error: OSError, path: Path, needed_bytes: int = 0) -> MigctlErr
             where=str(path),
             hint="run as its owner, or choose another place: MIGCTL_STATE_DIR=… or --state-dir",
         )
-    return HostError(
-        "store-failed", f"{path}: {error.strerror or error}", where=str(path), hint="dmesg | tail"
-    )
+    return HostError("store-failed", f"{path}: {error.strerror or error}", where=str(path), hint="dmesg | tail")
 
 
 def too_new(path: Path, why: str) -> HostError:

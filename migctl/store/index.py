@@ -61,9 +61,7 @@ class Index:
                 return nothing
             return question(self._set_aside(error))
 
-    def change(
-        self, work: Callable[[sqlite3.Connection], None], *, durable: bool = False, size_bytes: int = 0
-    ) -> None:
+    def change(self, work: Callable[[sqlite3.Connection], None], *, durable: bool = False, size_bytes: int = 0) -> None:
         """Run the work in one transaction; a damaged database is set aside and the work done in the rebuilt one.
 
         Raises:
@@ -81,9 +79,7 @@ class Index:
         return self._database
 
     @staticmethod
-    def _run(
-        work: Callable[[sqlite3.Connection], None], database: Database, *, durable: bool, size_bytes: int
-    ) -> None:
+    def _run(work: Callable[[sqlite3.Connection], None], database: Database, *, durable: bool, size_bytes: int) -> None:
         with database.transaction(durable=durable, size_bytes=size_bytes) as connection:
             work(connection)
 
@@ -104,9 +100,7 @@ class Index:
 
     def _set_aside(self, why: Broken) -> Database:
         self.close()
-        stamp = (
-            datetime.fromtimestamp(self._now(), UTC).strftime("%Y%m%dT%H%M%SZ") + f"-{os.urandom(2).hex()}"
-        )
+        stamp = datetime.fromtimestamp(self._now(), UTC).strftime("%Y%m%dT%H%M%SZ") + f"-{os.urandom(2).hex()}"
         path = self._folders.path(self._module.NAME)
         aside = self._module.set_aside(self._folders, stamp)
         self.notices.append(

@@ -31,9 +31,7 @@ class Ledger:
     Methods raise HostError (a link, not ours, written by a newer migctl) and, when writing, Busy (`disk-full`, `store-locked`).
     """
 
-    def __init__(
-        self, state: Path, now: Callable[[], float], folders: Folders | None, *, write: bool
-    ) -> None:
+    def __init__(self, state: Path, now: Callable[[], float], folders: Folders | None, *, write: bool) -> None:
         self.state = state
         self._now = now
         self._write = write
@@ -42,9 +40,7 @@ class Ledger:
         self._folders = folders
         self._files = OwnerFiles(folders) if folders is not None else None
         self._index = (
-            Index(folders, self._files, now, write=write)
-            if folders is not None and self._files is not None
-            else None
+            Index(folders, self._files, now, write=write) if folders is not None and self._files is not None else None
         )
 
     @classmethod
@@ -111,8 +107,7 @@ class Ledger:
         checked_name(run, "run")
         with self._lock:
             known = {
-                record.job: record
-                for record in self._asked(lambda db: statements.records(db, run), list[Record]())
+                record.job: record for record in self._asked(lambda db: statements.records(db, run), list[Record]())
             }
             for record in self._files.records(run) if self._files is not None else ():
                 indexed = known.get(record.job)
@@ -131,11 +126,7 @@ class Ledger:
     def last_attempt(self, run: str, job: str) -> int:
         """Number of the job's latest attempt, past ones included; 0 = it never had one."""
         with self._lock:
-            numbers = [
-                r.attempt
-                for r in (*self.records(run), *self.history(run))
-                if r.job == checked_name(job, "job")
-            ]
+            numbers = [r.attempt for r in (*self.records(run), *self.history(run)) if r.job == checked_name(job, "job")]
             folders = self._files.attempts(run, job) if self._files is not None else []
             return max([*numbers, *folders], default=0)
 
@@ -206,9 +197,7 @@ class Ledger:
             fresh = replace(run, revision=max(run.revision, old.revision if old is not None else 0) + 1)
             draft = files.draft_run(fresh)
             with files.staged([draft], durable=True):
-                index.change(
-                    lambda connection: statements.put_run(connection, fresh), size_bytes=len(draft.data)
-                )
+                index.change(lambda connection: statements.put_run(connection, fresh), size_bytes=len(draft.data))
             return fresh
 
     def end_run(self, name: str) -> None:
@@ -241,9 +230,7 @@ class Ledger:
         _, index = self._writing
         event = RunEvent(self._now(), job, text)
         with self._lock:
-            index.change(
-                lambda connection: statements.put_event(connection, run, event), size_bytes=len(text)
-            )
+            index.change(lambda connection: statements.put_event(connection, run, event), size_bytes=len(text))
 
     def add_samples(self, run: str, job: str, values: Mapping[str, float]) -> None:
         """Note values measured now, by metric."""
@@ -262,9 +249,7 @@ class Ledger:
         written = self._files.run(name)
         if written is not None and (indexed is None or written.revision >= indexed.revision):
             return written
-        return (
-            indexed if indexed is not None else presumed(name, self._files.records(name), self._folders.uid)
-        )
+        return indexed if indexed is not None else presumed(name, self._files.records(name), self._folders.uid)
 
     @property
     def _writing(self) -> tuple[OwnerFiles, Index]:

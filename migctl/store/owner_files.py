@@ -230,9 +230,7 @@ class OwnerFiles:
                     if durable:
                         os.fsync(descriptor)
                 except OSError as error:
-                    raise file_failure(
-                        error, self._folders.path(*draft.folder, draft.name), len(draft.data)
-                    ) from error
+                    raise file_failure(error, self._folders.path(*draft.folder, draft.name), len(draft.data)) from error
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -246,9 +244,7 @@ class OwnerFiles:
             if draft.token:
                 self._tokens[draft.folder] = draft.token
         except OSError as error:
-            raise file_failure(
-                error, self._folders.path(*draft.folder, draft.name), len(draft.data)
-            ) from error
+            raise file_failure(error, self._folders.path(*draft.folder, draft.name), len(draft.data)) from error
 
     def _keep(self, folder: int, draft: Draft) -> None:
         with self._folders.opened(*draft.keep_as, make=True) as past:

@@ -29,9 +29,7 @@ def make_key(folders: Folders) -> bytes:
     mark = f"{NAME}.tmp-{os.urandom(4).hex()}"
     try:
         with folders.opened() as root:
-            descriptor = os.open(
-                mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=root
-            )
+            descriptor = os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=root)
             try:
                 folders.give(descriptor)
                 write_all(descriptor, os.urandom(LENGTH_BYTES))

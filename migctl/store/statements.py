@@ -36,25 +36,19 @@ def records(database: Database, name: str) -> list[Record]:
 
 def history(database: Database, name: str) -> list[Record]:
     """Attempts of a run that are over, oldest first."""
-    return _records(
-        database, database.rows("SELECT body FROM attempts WHERE run = ? ORDER BY rowid", (name,))
-    )
+    return _records(database, database.rows("SELECT body FROM attempts WHERE run = ? ORDER BY rowid", (name,)))
 
 
 def events(database: Database, name: str, limit: int) -> list[RunEvent]:
     """The last events of a run, oldest first."""
-    found = database.rows(
-        "SELECT at, job, text FROM events WHERE run = ? ORDER BY rowid DESC LIMIT ?", (name, limit)
-    )
+    found = database.rows("SELECT at, job, text FROM events WHERE run = ? ORDER BY rowid DESC LIMIT ?", (name, limit))
     return [RunEvent(float(str(at)), str(job), str(text)) for at, job, text in reversed(found)]
 
 
 def samples(database: Database, name: str, job: str, metric: str) -> list[tuple[float, float]]:
     """Measured values of a job as (Unix seconds, value), ascending."""
     statement = "SELECT at, value FROM samples WHERE run = ? AND job = ? AND metric = ? ORDER BY at"
-    return [
-        (float(str(at)), float(str(value))) for at, value in database.rows(statement, (name, job, metric))
-    ]
+    return [(float(str(at)), float(str(value))) for at, value in database.rows(statement, (name, job, metric))]
 
 
 def put_run(connection: sqlite3.Connection, value: Run) -> None:
@@ -92,11 +86,7 @@ def put_records(connection: sqlite3.Connection, values: Sequence[Record], now: f
     connection.executemany(
         "INSERT INTO intents (run, job, attempt, action, begun_at) SELECT ?, ?, ?, ?, ? WHERE NOT EXISTS "
         "(SELECT 1 FROM intents WHERE run = ? AND job = ? AND done_at IS NULL)",
-        [
-            (r.run, r.job, r.attempt, r.intent.value, now, r.run, r.job)
-            for r in values
-            if r.intent is not None
-        ],
+        [(r.run, r.job, r.attempt, r.intent.value, now, r.run, r.job) for r in values if r.intent is not None],
     )
 
 
@@ -119,9 +109,7 @@ def drop_record(connection: sqlite3.Connection, name: str, job: str, last: Recor
     if last is not None and not newer:
         put_past(connection, [last])
     connection.execute("DELETE FROM jobs WHERE run = ? AND job = ?", (name, job))
-    connection.execute(
-        "UPDATE intents SET done_at = ? WHERE run = ? AND job = ? AND done_at IS NULL", (now, name, job)
-    )
+    connection.execute("UPDATE intents SET done_at = ? WHERE run = ? AND job = ? AND done_at IS NULL", (now, name, job))
 
 
 def drop_run(connection: sqlite3.Connection, name: str) -> None:

@@ -43,8 +43,7 @@ def flow_mapping(pairs: dict[str, str]) -> str:
 VALUES = st.recursive(
     SCALARS | QUOTED,
     lambda inner: (
-        st.lists(inner, max_size=3).map(flow_list)
-        | st.dictionaries(KEYS, inner, max_size=3).map(flow_mapping)
+        st.lists(inner, max_size=3).map(flow_list) | st.dictionaries(KEYS, inner, max_size=3).map(flow_mapping)
     ),
     max_leaves=5,
 )
@@ -62,9 +61,7 @@ def outcome(text: str | bytes, folder: Path, **overrides: planfile.Value) -> Pla
         else:
             made = planfile.loads(text, "plan.yaml", folder, {"A": "1"}, **overrides)
     except Problems as problems:
-        if not all(
-            type(one) is PlanError and one.message and "\n" not in one.message for one in problems.all
-        ):
+        if not all(type(one) is PlanError and one.message and "\n" not in one.message for one in problems.all):
             pytest.fail(repr(problems.all))
         return problems
     assert all(problem(job.name) is None for job in made.jobs)

@@ -13,9 +13,7 @@ from migctl.store.ledger import Ledger
 NOW = 1_800_000_000.0
 
 
-def record(
-    job: str = "a", *, run: str = "sweep", state: JobState = JobState.RUNNING, revision: int = 1
-) -> Record:
+def record(job: str = "a", *, run: str = "sweep", state: JobState = JobState.RUNNING, revision: int = 1) -> Record:
     return Record(
         run=run,
         job=job,

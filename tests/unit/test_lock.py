@@ -233,9 +233,7 @@ def test_a_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
 def test_users_lock_each_other_out_and_say_so() -> None:
     with open_folder() as top:
         run_dir = top / "r"
-        assert as_user(SOMEBODY, lambda: (top.chmod(0o755), take(run_dir, "machine"))[1]) != "taken", (
-            "not his folder"
-        )
+        assert as_user(SOMEBODY, lambda: (top.chmod(0o755), take(run_dir, "machine"))[1]) != "taken", "not his folder"
         assert take(run_dir, "machine") == "taken"
         assert as_user(SOMEBODY, lambda: take(run_dir, "machine")) == "taken"
         assert as_user(SOMEBODY, lambda: take(run_dir, "gpu-his")) == "taken"
@@ -257,9 +255,7 @@ def test_many_at_once_make_one_lock(tmp_path: Path) -> None:
             status = 1
             try:
                 for _ in range(10):
-                    with machine_lock(
-                        tmp_path / "r", "machine", wait_s=30, sleep=lambda _: time.sleep(0.001)
-                    ):
+                    with machine_lock(tmp_path / "r", "machine", wait_s=30, sleep=lambda _: time.sleep(0.001)):
                         counter.write_text(str(int(counter.read_text()) + 1))
                 status = 0
             finally:

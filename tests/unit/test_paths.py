@@ -95,9 +95,7 @@ def test_somebody_elses_private_folder_is_refused(tmp_path: Path) -> None:
     assert caught.value.id == "state-dir-not-yours"
 
 
-@pytest.mark.parametrize(
-    "make", [lambda p: make_private(p, caller({})), make_shared], ids=["private", "shared"]
-)
+@pytest.mark.parametrize("make", [lambda p: make_private(p, caller({})), make_shared], ids=["private", "shared"])
 def test_a_link_or_file_in_a_folders_place_is_refused(tmp_path: Path, make: object) -> None:
     assert callable(make)
     (tmp_path / "real").mkdir()

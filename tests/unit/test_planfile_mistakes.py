@@ -200,9 +200,7 @@ NAMES = (
 )
 
 
-def problems(
-    text: str, folder: Path = Path("/nowhere"), **overrides: planfile.Value
-) -> tuple[PlanError, ...]:
+def problems(text: str, folder: Path = Path("/nowhere"), **overrides: planfile.Value) -> tuple[PlanError, ...]:
     try:
         planfile.loads(text, "plan.yaml", folder, {}, **overrides)
     except Problems as found:
@@ -216,9 +214,7 @@ def place(error: PlanError) -> tuple[int, int]:
     return error.where.line, error.where.column
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "at", "message", "hint"), SYNTAX, ids=lambda value: repr(value)[:30]
-)
+@pytest.mark.parametrize(("text", "kind", "at", "message", "hint"), SYNTAX, ids=lambda value: repr(value)[:30])
 def test_what_is_not_a_readable_mapping_is_told_in_one_error(
     text: str, kind: str, at: str, message: str, hint: str | None
 ) -> None:
@@ -244,12 +240,8 @@ def test_a_mistake_in_the_plans_keys(text: str, kind: str, at: str, message: str
     assert (hint or "") in (errors[0].hint or "")
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "column", "message", "hint"), JOBS, ids=lambda value: repr(value)[:30]
-)
-def test_a_mistake_in_a_jobs_keys(
-    text: str, kind: str | None, column: int, message: str, hint: str | None
-) -> None:
+@pytest.mark.parametrize(("text", "kind", "column", "message", "hint"), JOBS, ids=lambda value: repr(value)[:30])
+def test_a_mistake_in_a_jobs_keys(text: str, kind: str | None, column: int, message: str, hint: str | None) -> None:
     errors = problems(JOB + text)
 
     assert [error.id for error in errors] == ([kind] if kind else [])
@@ -283,18 +275,14 @@ def test_yaml_without_libyaml_finds_the_same_in_the_same_lines(text: str) -> Non
         compose(report, libyaml=libyaml)
         lines = [error.where.line if isinstance(error.where, Where) else 0 for error in report.errors]
         limit = "too deep" if "[" * 99 in text else ""  # libyaml stops before our own limit is met
-        found.append(
-            [(line, limit or error.message) for line, error in zip(lines, report.errors, strict=True)]
-        )
+        found.append([(line, limit or error.message) for line, error in zip(lines, report.errors, strict=True)])
 
     assert found[0] == found[1]
 
 
 def test_aliases_that_explode_are_refused_before_they_are_unfolded() -> None:
     lines = ["x-a: &a [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [
-        f"x-{b}: &{b} [{', '.join([f'*{a}'] * 10)}]" for a, b in zip("abcdefghij", "bcdefghijk", strict=True)
-    ]
+    lines += [f"x-{b}: &{b} [{', '.join([f'*{a}'] * 10)}]" for a, b in zip("abcdefghij", "bcdefghijk", strict=True)]
 
     (error,) = problems("\n".join(lines))
 
@@ -322,17 +310,13 @@ def test_interpolation_that_explodes_is_refused() -> None:
 
 def test_a_matrix_of_too_many_jobs_is_refused() -> None:
     axis = ", ".join(map(str, range(100)))
-    (error,) = problems(
-        JOB + f"matrix: {{a: [{axis}], b: [{axis}]}}\n    command: x ${{matrix.a}} ${{matrix.b}}"
-    )
+    (error,) = problems(JOB + f"matrix: {{a: [{axis}], b: [{axis}]}}\n    command: x ${{matrix.a}} ${{matrix.b}}")
 
     assert error.id == "too-many-jobs"
 
 
 def test_the_same_mistake_of_many_variants_is_told_once() -> None:
-    (error,) = problems(
-        JOB + "matrix: {s: [1, 2, 3]}\n    command: x ${matrix.s}\n    shm_size: 8x\n    replicas: 3"
-    )
+    (error,) = problems(JOB + "matrix: {s: [1, 2, 3]}\n    command: x ${matrix.s}\n    shm_size: 8x\n    replicas: 3")
 
     assert error.message == "shm_size must be a size like 8g, 512m or 1.5gb, got '8x'"
 
@@ -344,9 +328,7 @@ def test_the_mistake_of_one_variant_names_its_value() -> None:
 
 
 def test_jobs_written_as_a_list_are_told_with_their_other_mistakes() -> None:
-    text = (
-        "jobs:\n  - name: no\n    image: 1.10\n    cpus: 012\n    slices:\n      1g.5gb: 2\n      1g.5gb: 3\n"
-    )
+    text = "jobs:\n  - name: no\n    image: 1.10\n    cpus: 012\n    slices:\n      1g.5gb: 2\n      1g.5gb: 3\n"
 
     found = [(error.id, place(error)) for error in problems(text)]
 
@@ -378,9 +360,7 @@ def test_no_more_than_a_hundred_errors_are_listed() -> None:
         ("mig", "profile: 1g.5gb", None),
     ],
 )
-def test_a_size_of_an_instance_needs_a_strategy_that_makes_one(
-    strategy: str, text: str, kind: str | None
-) -> None:
+def test_a_size_of_an_instance_needs_a_strategy_that_makes_one(strategy: str, text: str, kind: str | None) -> None:
     found = [error.id for error in problems(f"strategy: {strategy}\n{JOB}{text}")]
 
     assert found == ([kind] if kind else [])

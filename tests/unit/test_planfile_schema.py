@@ -60,9 +60,7 @@ def test_every_key_is_described_in_one_sentence() -> None:
     described = {**schema["properties"], **schema["$defs"]["job"]["properties"]}
 
     assert [
-        key
-        for key, value in described.items()
-        if not re.fullmatch(r"\S[^\n]+\.", value.get("description", ""))
+        key for key, value in described.items() if not re.fullmatch(r"\S[^\n]+\.", value.get("description", ""))
     ] == []
 
 

@@ -303,9 +303,7 @@ def test_environment_takes_empty_values_from_the_caller_and_files_before_its_own
         ("A=${NONE}", "unknown-variable", 3),
     ],
 )
-def test_a_mistake_in_an_env_file_is_told_with_its_place(
-    tmp_path: Path, line: str, kind: str, column: int
-) -> None:
+def test_a_mistake_in_an_env_file_is_told_with_its_place(tmp_path: Path, line: str, kind: str, column: int) -> None:
     (tmp_path / ".env").write_text(f"OK=1\n{line}\n")
 
     with pytest.raises(Problems) as caught:
@@ -316,10 +314,7 @@ def test_a_mistake_in_an_env_file_is_told_with_its_place(
 
 
 def test_merge_keys_fill_what_is_not_there_and_earlier_ones_win() -> None:
-    text = (
-        "x-a: &a {image: a, cpus: 1}\nx-b: &b {image: b, slices: 2}\n"
-        "jobs: {one: {<<: [*a, *b], cpus: 3}, two: *b}"
-    )
+    text = "x-a: &a {image: a, cpus: 1}\nx-b: &b {image: b, slices: 2}\njobs: {one: {<<: [*a, *b], cpus: 3}, two: *b}"
 
     one, two = plan(text).jobs
 

@@ -76,9 +76,7 @@ assert saved
 
 def started(code: str, *arguments: str) -> subprocess.Popen[str]:
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True, env=environ
-    )
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True, env=environ)
 
 
 def test_a_writer_killed_at_any_moment_leaves_old_or_new(tmp_path: Path) -> None:
@@ -150,13 +148,8 @@ def test_several_processes_that_make_and_fill_one_store_do_not_disturb_each_othe
 def test_a_full_disk_is_told_with_the_place_and_leaves_nothing_half(tmp_path: Path) -> None:
     mount = tmp_path / "small"
     mount.mkdir()
-    script = (
-        f'mount -t tmpfs -o size=600k migctl-test "{mount}" && exec "{sys.executable}" -c "$CODE" "{mount}"'
-    )
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode
-    ):
+    script = f'mount -t tmpfs -o size=600k migctl-test "{mount}" && exec "{sys.executable}" -c "$CODE" "{mount}"'
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         pytest.skip("a small file system of its own needs root and unshare(1)")
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", script],

@@ -93,9 +93,7 @@ def test_a_writer_sets_it_aside_and_rebuilds_it(tmp_path: Path, damage: Callable
         (notice,) = ledger.notices
 
     assert notice.id == "store-set-aside"
-    kept = [
-        path.name for path in tmp_path.glob("store.db.broken-*") if not path.name.endswith(("-wal", "-shm"))
-    ]
+    kept = [path.name for path in tmp_path.glob("store.db.broken-*") if not path.name.endswith(("-wal", "-shm"))]
     assert len(kept) == 1
     assert str(notice.where) in {str(path) for path in tmp_path.iterdir()}
     with reading(tmp_path) as ledger:
@@ -104,9 +102,7 @@ def test_a_writer_sets_it_aside_and_rebuilds_it(tmp_path: Path, damage: Callable
 
 
 @pytest.mark.parametrize("damage", [overwritten, unreadable_rows])
-def test_damage_met_while_writing_does_not_lose_the_write(
-    tmp_path: Path, damage: Callable[[Path], None]
-) -> None:
+def test_damage_met_while_writing_does_not_lose_the_write(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     running, _ = filled(tmp_path)
     damage(tmp_path / "store.db")
     with writing(tmp_path) as ledger:

@@ -18,9 +18,7 @@ from migctl.errors import Busy, PlanError
 from migctl.store.ledger import Ledger
 from tests.support.store_values import NOW, filled, later, reading, record, run, writing
 
-OWNED = Ownership(
-    gpu_uuid="GPU-1", gi_id=3, profile_id=19, placement=Placement(0, MemorySlices(1)), boot_id="boot"
-)
+OWNED = Ownership(gpu_uuid="GPU-1", gi_id=3, profile_id=19, placement=Placement(0, MemorySlices(1)), boot_id="boot")
 
 
 def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
