@@ -19,6 +19,7 @@ from migctl.engine.apply import Workshop
 from migctl.engine.observe import Look
 from migctl.engine.observe import machine as observe_machine
 
+_UNBORN = (JobState.QUEUED, JobState.STARTING)
 _AGAIN = (JobState.FAILED, JobState.STOPPED, JobState.LOST)
 
 
@@ -67,8 +68,11 @@ def decide(
     digests = {job.name: digest(job, key) for job in plan.jobs}
     diff = difference([Wanted(job=name, digest=d) for name, d in digests.items()], seen.records)
     again = {name for name in diff.kept if retry and seen.records[name].state in _AGAIN}
+    other = {*diff.changed, *diff.removed}
+    # What never ran has nothing worth keeping: an `up` that was cut short does not bind the plan that comes after it.
+    unborn = {name for name in other if seen.records[name].state in _UNBORN}
     stranded = {name for name in diff.unfinished if _stranded(seen.records[name])}
-    leaving = again | stranded | (set(diff.changed) | set(diff.removed) if replacing else set())
+    leaving = again | unborn | stranded | (other if replacing else set())
     staying = {name: record for name, record in seen.records.items() if name not in leaving}
     allocation = allocate(
         plan,
@@ -104,8 +108,7 @@ def decide(
 
 def _has_place(record: Record) -> bool:
     """Whether the job's place is fixed: it runs, has ended there, or something of it exists already."""
-    unborn = record.state in (JobState.QUEUED, JobState.STARTING)
-    return not unborn or record.instance is not None or record.container_id is not None
+    return record.state not in _UNBORN or record.instance is not None or record.container_id is not None
 
 
 def _stranded(record: Record) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from migctl.engine.apply import Workshop
 from migctl.engine.mode import restore
 from migctl.engine.observe import check_source
 from migctl.engine.session import Session
+from migctl.engine.targets import unknown_run
 from migctl.errors import MigctlError, Notice, PartlyApplied, PlanError
 from migctl.host.claims import drop_claim
 
@@ -93,22 +93,16 @@ def stop_jobs(
         check_source(session, driver, ledger, known)
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
         seen = shop.look(run)
-        running = {n: seen.records[n] for n in jobs if seen.records[n].state in (JobState.STARTING, JobState.RUNNING)}
+        # A job that a killed `up` had only written down has nothing to stop.
+        running = {n: seen.records[n] for n in jobs if _can_run(seen.records[n])}
         outcome = shop.stop(running, seen, grace_s=grace_s)
         if outcome.errors:
             raise _left_over(run, list(running.values()), outcome.errors)
         return tuple(running)
 
 
-def unknown_run(name: str, known: Sequence[str]) -> PlanError:
-    """There is no such run."""
-    near = difflib.get_close_matches(name, known, 1)
-    there = f"; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}" if known else "; no run is recorded"
-    return PlanError(
-        "unknown-run",
-        f"no run is called {name}{there}",
-        hint=f"did you mean {near[0]}?" if near else "migctl status --all",
-    )
+def _can_run(record: Record) -> bool:
+    return record.state in (JobState.STARTING, JobState.RUNNING) and record.container_id is not None
 
 
 def _left_over(run: str, left: Sequence[Record], errors: Mapping[str, MigctlError]) -> PartlyApplied:

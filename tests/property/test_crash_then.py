@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from migctl.core.record import JobState
+from migctl.engine.down import stop_jobs
 from migctl.errors import Busy
 from migctl.nvml.simstate import SimState
 from tests.support.crash_server import Order, Server, server
@@ -21,6 +23,8 @@ DESTROY_GPU = "nvmlGpuInstanceDestroy"
 DESTROY_COMPUTE = "nvmlComputeInstanceDestroy"
 BEFORE_THE_FIRST_EFFECT = 1
 EVENTS_OF_ONE = range(1, 13)
+STARTED = 11
+"""The event that tells that the job was started."""
 
 
 def delete(store: Path) -> None:
@@ -195,7 +199,7 @@ def test_after_a_reboot_nothing_is_mistaken_for_what_the_killed_up_made(
     if then == "up":
         result = site.up(ONE)
         state_of_one = result.records["one"].state
-        assert state_of_one in ((JobState.LOST, JobState.FAILED) if event >= 11 else (JobState.RUNNING,))
+        assert state_of_one in ((JobState.LOST, JobState.FAILED) if event >= STARTED else (JobState.RUNNING,))
         assert all(stranger in site.gpu_instances() for stranger in strangers)
     site.down()
 
@@ -220,3 +224,30 @@ def test_a_mode_turned_on_by_a_killed_up_is_off_again_after_down(
         site.assert_gone([])
         (gpu,) = SimState.load(site.sim).gpus
         assert (gpu.current, gpu.pending) == (False, False)
+
+
+@pytest.mark.parametrize("event", EVENTS_OF_ONE)
+def test_a_plan_changed_after_the_kill_is_what_the_next_up_brings_up(site: Site, commands: Server, event: int) -> None:
+    """Unless the job runs already: then it is kept as it is."""
+    strangers = site.gpu_instances()
+    changed = {"one": "1g.5gb"}
+    commands.run(Order(site=site, command="up", spec=ONE, at_event=event))
+
+    site.up(changed)
+
+    if event < STARTED:
+        site.assert_up(changed, strangers)
+        assert [i.size for i in site.gpu_instances()] == [1, 1]
+    site.down()
+    site.assert_gone(strangers)
+
+
+@pytest.mark.parametrize("event", [1, 5, 8])
+def test_stopping_a_job_that_a_killed_up_never_started_is_no_error(site: Site, commands: Server, event: int) -> None:
+    strangers = site.gpu_instances()
+    commands.run(Order(site=site, command="up", spec=ONE, at_event=event))
+
+    stop_jobs(site.session(), site.run, ["one"], grace_s=0.0, report=lambda _: None, cancel=threading.Event())
+
+    site.down()
+    site.assert_gone(strangers)

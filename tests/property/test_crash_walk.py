@@ -12,7 +12,7 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from migctl.core.ownership import Standing, standing
@@ -154,6 +154,8 @@ def test_whatever_happens_in_whatever_order_strangers_are_safe_and_down_leaves_o
                 max_examples=SEQUENCES,
                 stateful_step_count=STEPS,
                 deadline=None,
+                # Each try takes seconds and threads make no two alike: shrinking would take longer than reading the steps.
+                phases=(Phase.explicit, Phase.reuse, Phase.generate),
                 suppress_health_check=list(HealthCheck),
             ),
         )
