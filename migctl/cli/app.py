@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import typer
 from typer._click.exceptions import ClickException
 
 from migctl import __version__
 from migctl.cli import inspect_commands, job_commands, run_commands, table_commands
+from migctl.cli.common import with_common
 from migctl.cli.errors import print_error, report_bug
 from migctl.errors import MigctlError, PlanError
 
-FAMILIES = (run_commands, inspect_commands, job_commands, table_commands)
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    **run_commands.COMMANDS,
+    **inspect_commands.COMMANDS,
+    **job_commands.COMMANDS,
+    **table_commands.COMMANDS,
+}
+HIDDEN = frozenset({"ps"})
+"""Other names of commands, for the fingers of those who use `docker`."""
 
 
 def application(only: str | None = None) -> typer.Typer:
@@ -33,12 +41,9 @@ def application(only: str | None = None) -> typer.Typer:
         add_completion=only is None,
     )
     app.callback()(_root)
-    for family in FAMILIES:
-        family.register(app)
-    if only is not None:
-        app.registered_commands = [command for command in app.registered_commands if command.name == only] or (
-            app.registered_commands
-        )
+    for name, command in COMMANDS.items():
+        if only in (None, name) or only not in COMMANDS:
+            app.command(name, hidden=name in HIDDEN)(with_common(command))
     return app
 
 

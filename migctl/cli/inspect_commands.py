@@ -7,16 +7,8 @@ from typing import Annotated
 
 import typer
 
-from migctl.cli.common import Common, with_common
+from migctl.cli.common import Common
 from migctl.cli.run_commands import PlanFile, PlanOption
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command("check")(with_common(check))
-    app.command("plan")(with_common(plan))
-    app.command("status")(with_common(status))
-    app.command("ps", hidden=True, help="The same as status.")(with_common(status))
 
 
 def check(common: Common, file: PlanFile = None, file_option: PlanOption = None) -> None:
@@ -63,3 +55,6 @@ def status(
     from migctl.cli.look import show_status
 
     show_status(common, run, check_drift=check_drift, everything=everything)
+
+
+COMMANDS = {"check": check, "plan": plan, "status": status, "ps": status}

@@ -6,14 +6,7 @@ from typing import Annotated
 
 import typer
 
-from migctl.cli.common import Common, with_common
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command("logs")(with_common(logs))
-    app.command("wait")(with_common(wait))
-    app.command("exec")(with_common(execute))
+from migctl.cli.common import Common
 
 
 def logs(
@@ -60,3 +53,6 @@ def execute(
     from migctl.cli.jobs import run_beside
 
     run_beside(common, job, command or [])
+
+
+COMMANDS = {"logs": logs, "wait": wait, "exec": execute}

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from migctl.cli.common import Common
 from migctl.cli.output import write, write_json
-from migctl.cli.plans import load_plan
 from migctl.core.plan import RuntimeName
 from migctl.errors import Drift, HostError
 
 
 def show_check(common: Common, file: Path | None) -> None:
     """Print the findings; a failure is exit 4."""
+    from migctl.cli.plans import load_plan
     from migctl.core.views import Level
     from migctl.engine.check import check
     from migctl.render.check_text import check_text
@@ -35,6 +35,7 @@ def show_plan(
     common: Common, file: Path | None, *, on: str | None, cores: int | None, root: Path | None, everything: bool
 ) -> None:
     """Print the answer; a job that never fits is exit 3."""
+    from migctl.cli.plans import load_plan
     from migctl.engine.planning import Elsewhere, view
     from migctl.render.json_output import plan_json
     from migctl.render.plan_text import plan_text
@@ -51,19 +52,22 @@ def show_plan(
 def show_status(common: Common, word: str | None, *, check_drift: bool, everything: bool) -> None:
     """Print what is there; drift is exit 7 with `--check`."""
     from migctl.engine.status import status
-    from migctl.engine.targets import find_run
-    from migctl.render.json_output import status_json
-    from migctl.render.status_text import status_text
 
     session = common.session()
     names: list[str] | None = None
     if word is not None:
+        from migctl.engine.targets import find_run
+
         with session.ledger(write=False) as ledger:
             names = [find_run(ledger, word, Path.cwd()).name]
     view = status(session, names, ended=everything)
     if common.json:
+        from migctl.render.json_output import status_json
+
         write_json(status_json(view))
     else:
+        from migctl.render.status_text import status_text
+
         write(status_text(view, common.style(), everything=everything))
     if check_drift and view.drift:
         raise Drift(

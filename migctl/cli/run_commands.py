@@ -8,21 +8,13 @@ from typing import Annotated
 
 import typer
 
-from migctl.cli.common import Common, with_common
+from migctl.cli.common import Common
 from migctl.errors import PlanError
 
 PlanFile = Annotated[
     Path | None, typer.Argument(metavar="[FILE]", help="Plan file; default ./plan.yaml or ./migctl.yaml.")
 ]
 PlanOption = Annotated[Path | None, typer.Option("--file", "-f", help="The same as FILE.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command("up")(with_common(up))
-    app.command("down")(with_common(down))
-    app.command("stop")(with_common(stop))
-    app.command("run")(with_common(run_one))
 
 
 def up(
@@ -113,3 +105,6 @@ def run_one(
     from migctl.cli.one_job import run_command
 
     run_command(common, command, profile=profile, image=image, interactive=interactive, name=name, cpus=cpus, gpu=gpu)
+
+
+COMMANDS = {"up": up, "down": down, "stop": stop, "run": run_one}

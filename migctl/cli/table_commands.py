@@ -6,15 +6,8 @@ from typing import Annotated
 
 import typer
 
-from migctl.cli.common import Common, with_common
+from migctl.cli.common import Common
 from migctl.core.plan import Storage
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command("profiles")(with_common(profiles))
-    app.command("workers")(with_common(workers))
-    app.command("schema")(with_common(schema))
 
 
 def profiles(
@@ -48,3 +41,6 @@ def schema(common: Common) -> None:
     from migctl.cli.tables import show_schema
 
     show_schema(common)
+
+
+COMMANDS = {"profiles": profiles, "workers": workers, "schema": schema}

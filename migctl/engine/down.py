@@ -15,7 +15,7 @@ from migctl.engine.mode import restore
 from migctl.engine.observe import check_source
 from migctl.engine.session import Session
 from migctl.engine.targets import unknown_run
-from migctl.errors import MigctlError, Notice, PartlyApplied, PlanError
+from migctl.errors import MigctlError, Notice, PartlyApplied
 from migctl.host.claims import drop_claim
 
 

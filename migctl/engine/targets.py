@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migctl.core.run import Run
-from migctl.engine.down import unknown_run
 from migctl.errors import PlanError
 from migctl.store.ledger import Ledger
 
@@ -89,4 +88,15 @@ def unknown_job(name: str, known: Sequence[str]) -> PlanError:
     there = f"; there are {', '.join(known[:12])}{' …' if len(known) > 12 else ''}" if known else "; no run is recorded"
     return PlanError(
         "unknown-job", f"no job is called {name}{there}", hint=f"did you mean {near[0]}?" if near else "migctl status"
+    )
+
+
+def unknown_run(name: str, known: Sequence[str]) -> PlanError:
+    """There is no such run."""
+    near = difflib.get_close_matches(name, known, 1)
+    there = f"; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}" if known else "; no run is recorded"
+    return PlanError(
+        "unknown-run",
+        f"no run is called {name}{there}",
+        hint=f"did you mean {near[0]}?" if near else "migctl status --all",
     )

@@ -25,6 +25,7 @@ from migctl.runtimes.engine_client import Engine
 from migctl.runtimes.engine_link import EngineLink
 from migctl.runtimes.images import Image, image_of, look_up, prepare_images
 from migctl.runtimes.logfile import write_log
+from migctl.runtimes.socket_client import is_missing
 
 _CALLS_AT_ONCE = 16
 _POLL_S = 0.1
@@ -213,13 +214,13 @@ class Containers:
 
     def _inspect(self, handle: str) -> Mapping[str, Any] | None:
         """`None` for one that went away meanwhile."""
-        from docker.errors import NotFound
-
         with engine_errors(self._engine.endpoint, handle[:12]):
             try:
                 data: Mapping[str, Any] = self._engine.client.inspect_container(handle)
-            except NotFound:
-                return None
+            except Exception as error:
+                if is_missing(error):
+                    return None
+                raise
             return data
 
     def _own(self, handle: str) -> Mapping[str, Any] | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from migctl.errors import Busy, HostError, MigctlError, PlanError
 from migctl.runtimes.endpoint import Endpoint
+from migctl.runtimes.socket_client import Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,16 +214,24 @@ def unreachable(error: BaseException, endpoint: Endpoint) -> HostError:
 
 @contextmanager
 def engine_errors(endpoint: Endpoint, where: str | None = None) -> Iterator[None]:
-    """Everything that the SDK raises inside comes out as migctl's."""
-    import docker.errors  # heavy: loaded with the first call to an engine only
-    import requests.exceptions
-
+    """Everything that the engine or the SDK answers inside comes out as migctl's."""
     try:
         yield
-    except docker.errors.APIError as error:
-        status = getattr(error.response, "status_code", None)
-        if error.response is not None:
-            error.response.close()  # a streamed one holds its connection until the garbage collector comes
-        raise translate(status, str(error.explanation or error), where=where) from error
-    except (requests.exceptions.RequestException, docker.errors.DockerException, ConnectionError) as error:
-        raise unreachable(error, endpoint) from error
+    except MigctlError:
+        raise
+    except Refused as error:
+        raise translate(error.status, error.explanation, where=where) from error
+    except Exception as error:
+        # The SDK's own classes are asked for only when something of it was raised: loading it takes a quarter of a second.
+        import docker.errors
+        import requests.exceptions
+
+        if isinstance(error, docker.errors.APIError):
+            status = getattr(error.response, "status_code", None)
+            if error.response is not None:
+                error.response.close()  # a streamed one holds its connection until the garbage collector comes
+            raise translate(status, str(error.explanation or error), where=where) from error
+        lost = (requests.exceptions.RequestException, docker.errors.DockerException, ConnectionError, TimeoutError)
+        if isinstance(error, (*lost, FileNotFoundError, PermissionError)):
+            raise unreachable(error, endpoint) from error
+        raise

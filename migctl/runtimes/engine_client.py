@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from migctl.errors import HostError
-from migctl.runtimes.docker_errors import engine_errors, unreachable
+from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.endpoint import Endpoint, Tls
+from migctl.runtimes.socket_client import SocketClient
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 POOL_SIZE = 32
 """Connections kept open: more than the threads that ever use them at once."""
 _TIMEOUT_S = 60
+NEWEST_API = (1, 45)
+"""The newest API that this program was written for; docker 7.x of the SDK has the same default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Engine:
 
     endpoint: Endpoint
     client: Any
-    """A `docker.APIClient`; the published types leave half of its methods untyped."""
+    """A `SocketClient`, or a `docker.APIClient`, whose published types leave half of its methods untyped."""
     version: Mapping[str, Any]
     """Answer of `GET /version`."""
 
@@ -37,7 +39,12 @@ def connect(endpoint: Endpoint) -> Engine:
     Raises:
         HostError: no engine there, not permitted, or too old or new to talk to.
     """
-    _knock(endpoint)
+    if endpoint.socket is not None:
+        direct = SocketClient(endpoint.socket, lambda api: _client(endpoint, api))
+        with engine_errors(endpoint):
+            answer = direct.version()
+        direct.api_version = _api_version(answer, endpoint)
+        return Engine(endpoint, direct, answer)
     with engine_errors(endpoint):
         probe = _client(endpoint, None)
         try:
@@ -45,16 +52,6 @@ def connect(endpoint: Endpoint) -> Engine:
         finally:
             probe.close()
         return Engine(endpoint, _client(endpoint, _api_version(version, endpoint)), version)
-
-
-def _knock(endpoint: Endpoint) -> None:
-    """Where nobody listens say so before the SDK is loaded, which takes a third of a second and leaks the socket then."""
-    if endpoint.socket is not None:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-            try:
-                door.connect(endpoint.socket)
-            except OSError as error:
-                raise unreachable(error, endpoint) from error
 
 
 def _client(endpoint: Endpoint, api: str | None) -> APIClient:
@@ -86,9 +83,7 @@ def _client(endpoint: Endpoint, api: str | None) -> APIClient:
 
 def _api_version(version: Mapping[str, Any], endpoint: Endpoint) -> str:
     """The newest that both speak."""
-    from docker.constants import DEFAULT_DOCKER_API_VERSION
-
-    theirs, ours = _number(version.get("ApiVersion")), _number(DEFAULT_DOCKER_API_VERSION)
+    theirs, ours = _number(version.get("ApiVersion")), NEWEST_API
     least = _number(version.get("MinAPIVersion"))
     if theirs < (1, 40):
         raise HostError(

@@ -13,6 +13,7 @@ from migctl.errors import HostError, MigctlError, PlanError
 from migctl.runtimes.api import ProgressReport
 from migctl.runtimes.docker_errors import engine_errors, translate
 from migctl.runtimes.engine_client import Engine
+from migctl.runtimes.socket_client import is_missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,13 @@ def prepare_images(
 
 def look_up(engine: Engine, name: str) -> dict[str, Any] | None:
     """What the engine knows of an image, `None` when it does not have it."""
-    from docker.errors import ImageNotFound
-
     with engine_errors(engine.endpoint, name):
         try:
             return dict(engine.client.inspect_image(name))
-        except ImageNotFound:
-            return None
+        except Exception as error:
+            if is_missing(error):
+                return None
+            raise
 
 
 def image_of(data: dict[str, Any]) -> Image:

@@ -1,0 +1,139 @@
+"""The dozen engine calls of an `up`, a `status` and a `down`, spoken directly over the engine's local socket.
+
+The SDK takes a quarter of a second to load, longer than all these calls together. It stays for everything else (pulls with their
+credentials, logs, exec, waiting) and for engines that are reached over TCP or SSH; this client has its method names and hands over
+to it whatever it does not know itself. API: docs.docker.com/reference/api/engine.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+_TIMEOUT_S = 60.0
+_CHUNK = 1 << 16
+
+
+class Refused(Exception):  # noqa: N818 -- the engine's answer, turned into an error of ours in one place
+    """The engine answered with an error."""
+
+    def __init__(self, status: int, explanation: str) -> None:
+        super().__init__(explanation)
+        self.status = status
+        self.explanation = explanation
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether the engine, asked directly or through the SDK, said that it does not have it."""
+    if isinstance(error, Refused):
+        return error.status == 404
+    return getattr(getattr(error, "response", None), "status_code", None) == 404
+
+
+class SocketClient:
+    """A connection a call, so that any number of threads may use it.
+
+    Args:
+        path: the engine's socket.
+        sdk: makes the SDK's client of an API version, when it is first needed.
+    """
+
+    def __init__(self, path: str, sdk: Callable[[str | None], Any]) -> None:
+        self._path = path
+        self._make = sdk
+        self._made: Any = None
+        self.api_version: str | None = None
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- the SDK's methods have no types either
+        if self._made is None:
+            self._made = self._make(self.api_version)
+        return getattr(self._made, name)
+
+    def close(self) -> None:
+        """Nothing stays open here between calls; the SDK's client has its pool."""
+        if self._made is not None:
+            self._made.close()
+
+    def version(self) -> Any:  # noqa: ANN401 -- JSON
+        """What the engine is, and which API versions it speaks."""
+        return self._json("GET", "/version")
+
+    def info(self) -> Any:  # noqa: ANN401 -- JSON
+        """What the engine's host is like."""
+        return self._json("GET", "/info")
+
+    def containers(self, *, all: bool = False, filters: Mapping[str, object] | None = None) -> Any:  # noqa: A002, ANN401 -- the SDK's
+        """Containers in short, running ones or all."""
+        query = {"all": int(all)} | ({"filters": json.dumps(filters)} if filters else {})
+        return self._json("GET", f"/containers/json?{urlencode(query)}")
+
+    def inspect_container(self, handle: str) -> Any:  # noqa: ANN401 -- JSON
+        """A container in full."""
+        return self._json("GET", f"/containers/{quote(handle, safe='')}/json")
+
+    def inspect_image(self, name: str) -> Any:  # noqa: ANN401 -- JSON
+        """An image in full."""
+        return self._json("GET", f"/images/{quote(name, safe='/:@')}/json")
+
+    def create_container_from_config(self, config: Mapping[str, object], name: str) -> Any:  # noqa: ANN401 -- JSON
+        """Make a container."""
+        return self._json("POST", f"/containers/create?{urlencode({'name': name})}", config)
+
+    def start(self, handle: str) -> None:
+        """Start it; running already is fine."""
+        self._ask("POST", f"/containers/{quote(handle, safe='')}/start")
+
+    def kill(self, handle: str) -> None:
+        """SIGKILL to its main process."""
+        self._ask("POST", f"/containers/{quote(handle, safe='')}/kill")
+
+    def stop(self, handle: str, timeout: int) -> None:
+        """SIGTERM, so many seconds, SIGKILL; returns when it has ended."""
+        self._ask("POST", f"/containers/{quote(handle, safe='')}/stop?t={timeout}", wait_s=timeout + _TIMEOUT_S)
+
+    def remove_container(self, handle: str, *, v: bool = False) -> None:
+        """Remove an ended one; `v` with its anonymous volumes."""
+        self._ask("DELETE", f"/containers/{quote(handle, safe='')}?v={int(v)}")
+
+    def _json(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:  # noqa: ANN401 -- JSON
+        return json.loads(self._ask(method, path, body))
+
+    def _ask(
+        self, method: str, path: str, body: Mapping[str, object] | None = None, *, wait_s: float = _TIMEOUT_S
+    ) -> bytes:
+        data = b"" if body is None else json.dumps(body).encode()
+        prefix = f"/v{self.api_version}" if self.api_version else ""
+        # HTTP/1.0: the answer ends where the connection does, never in chunks.
+        head = (
+            f"{method} {prefix}{path} HTTP/1.0\r\nHost: docker\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        )
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(wait_s)
+            line.connect(self._path)
+            line.sendall(head.encode() + data)
+            parts: list[bytes] = []
+            while part := line.recv(_CHUNK):
+                parts.append(part)
+        status, answer = _parsed(b"".join(parts))
+        if status >= 400:
+            raise Refused(status, _message(answer))
+        return answer
+
+
+def _parsed(response: bytes) -> tuple[int, bytes]:
+    head, end, answer = response.partition(b"\r\n\r\n")
+    words = head.split(b"\r\n", 1)[0].split()
+    if not end or len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+        raise ConnectionError("the engine's socket gave no HTTP answer")
+    return int(words[1]), answer
+
+
+def _message(answer: bytes) -> str:
+    try:
+        return str(json.loads(answer)["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer.decode(errors="replace")
