@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -57,4 +58,4 @@ def status(
     show_status(common, run, check_drift=check_drift, everything=everything)
 
 
-COMMANDS = {"check": check, "plan": plan, "status": status, "ps": status}
+COMMANDS: Mapping[str, Callable[..., None]] = {"check": check, "plan": plan, "status": status, "ps": status}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
@@ -55,4 +56,4 @@ def execute(
     run_beside(common, job, command or [])
 
 
-COMMANDS = {"logs": logs, "wait": wait, "exec": execute}
+COMMANDS: Mapping[str, Callable[..., None]] = {"logs": logs, "wait": wait, "exec": execute}

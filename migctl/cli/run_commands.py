@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace as replace_keys
 from pathlib import Path
 from typing import Annotated
@@ -107,4 +108,4 @@ def run_one(
     run_command(common, command, profile=profile, image=image, interactive=interactive, name=name, cpus=cpus, gpu=gpu)
 
 
-COMMANDS = {"up": up, "down": down, "stop": stop, "run": run_one}
+COMMANDS: Mapping[str, Callable[..., None]] = {"up": up, "down": down, "stop": stop, "run": run_one}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
@@ -43,4 +44,4 @@ def schema(common: Common) -> None:
     show_schema(common)
 
 
-COMMANDS = {"profiles": profiles, "workers": workers, "schema": schema}
+COMMANDS: Mapping[str, Callable[..., None]] = {"profiles": profiles, "workers": workers, "schema": schema}
