@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import tempfile
 import threading
 from collections import Counter
@@ -22,7 +20,7 @@ from migctl.errors import MigctlError, PartlyApplied
 from migctl.nvml.simmodel import SimInstance
 from migctl.nvml.simstate import SimState
 from tests.support.crash_server import Order, Server, server
-from tests.support.crashes import Site, end_jobs
+from tests.support.crashes import Site, end_jobs, end_process
 
 PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb")
 SPECS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(PROFILES), min_size=1, max_size=3)
@@ -89,7 +87,7 @@ class Days(RuleBasedStateMachine):
         records = seen.records.values() if seen is not None else ()
         pids = [r.pid for r in records if r.state is JobState.RUNNING and r.pid is not None]
         if pids:
-            os.kill(pids[which % len(pids)], signal.SIGKILL)
+            end_process(pids[which % len(pids)])
 
     @rule(which=WHICH)
     def stop(self, which: int) -> None:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,7 +126,7 @@ class Site:
         for record in seen.records.values() if seen is not None else ():
             if record.state is JobState.RUNNING and record.pid is not None:
                 # By pid: one that was let go a moment ago has not its own environment yet.
-                os.kill(record.pid, signal.SIGKILL)
+                end_process(record.pid)
         end_jobs(self.folder)
         with SimState.edit(self.sim) as state:
             state.reboot()
@@ -216,6 +216,12 @@ def end_jobs(folder: Path) -> None:
                 os.kill(int(entry.name), 9)
         except OSError:
             continue
+
+
+def end_process(pid: int) -> None:
+    """SIGKILL; a job counts as running until its supervisor has seen it end, so it may be gone already."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def until(true: Callable[[], bool], deadline_s: float = _DEADLINE_S) -> bool:
