@@ -26,8 +26,8 @@ PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb")
 SPECS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(PROFILES), min_size=1, max_size=3)
 WHICH = st.integers(0, 11)
 """One of those that are there. What is there depends on clocks and threads, so no strategy may depend on it."""
-SEQUENCES, STEPS = 12, 8
-"""What half a minute allows."""
+SEQUENCES, STEPS = 30, 8
+"""What takes about half a minute."""
 
 
 class Days(RuleBasedStateMachine):

@@ -1,4 +1,3 @@
-import time
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -223,7 +222,7 @@ def test_seven_jobs_on_six_cores_get_a_hardware_thread_each() -> None:
     assert {g.cores for g in allocation.grants.values()} == {1}
     notice = next(n for n in allocation.notices if n.id == "one-thread-each")
     assert "queue" in (notice.hint or "")
-    assert "max_parallel: 6" in (notice.hint or "")
+    assert "6 jobs at once" in (notice.hint or "")
 
 
 def test_a_reserve_is_kept_where_the_threads_suffice() -> None:
@@ -373,7 +372,7 @@ def test_nothing_left_for_the_system_is_said_with_the_variant() -> None:
 def test_where_every_job_has_one_core_the_variant_is_one_job_less() -> None:
     notice = next(n for n in give(jobs(1, 1), uniform_topology(2, 2)).notices if n.id == "nothing-for-system")
 
-    assert "max_parallel: 1" in (notice.hint or "")
+    assert "reserve_cores: 1" in (notice.hint or "")
 
 
 def test_cores_outside_the_plans_part_are_the_systems_unless_others_claim_them() -> None:
@@ -529,16 +528,3 @@ def test_an_empty_plan_gets_nothing() -> None:
     allocation = give([], uniform_topology(4))
 
     assert (allocation.grants, allocation.waiting, str(allocation.left_cores)) == ({}, (), "0-3")
-
-
-def test_64_jobs_on_256_cpus_take_less_than_ten_milliseconds() -> None:
-    topology = topology_of("epyc-nps4")
-    pool = whole(topology)
-    demands = [CpuDemand(job=f"j{n}", compute_slices=1 + n % 3, near_node=n % 8) for n in range(64)]
-    times = []
-    for _ in range(10):
-        start = time.process_time()
-        give(demands, topology, pool=pool)
-        times.append(time.process_time() - start)
-
-    assert min(times) < 0.010
