@@ -128,8 +128,14 @@ class Site:
                 # By pid: one that was let go a moment ago has not its own environment yet.
                 end_process(record.pid)
         end_jobs(self.folder)
+        assert until(lambda: not self._supervised())
         with SimState.edit(self.sim) as state:
             state.reboot()
+
+    def _supervised(self) -> bool:
+        """Whether a job runs, or has ended and its supervisor has not written that down yet."""
+        seen = self.settled()
+        return seen is not None and any(record.state is JobState.RUNNING for record in seen.records.values())
 
     # What is there
 
