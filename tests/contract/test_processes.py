@@ -194,7 +194,9 @@ def test_sigterm_reaches_the_main_process_only(processes: Processes, create: Sta
 
     processes.stop(handle, 10)
 
-    assert log_of(handle) == "ready\nmain got it\n"
+    # What the worker's shell says of its own child, killed with everything else at the end, is not the point.
+    assert log_of(handle).startswith("ready\nmain got it\n")
+    assert "worker got it" not in log_of(handle)
 
 
 def test_what_ignores_sigterm_is_killed_after_the_grace_with_all_it_started(
