@@ -22,17 +22,11 @@ NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "manager", "mana
 HEAVY = ("docker", "pynvml", "rich", "yaml", "requests", "sqlite3")
 """What no command line without work to do may wait for; pydantic is typer's own way to read options."""
 FOREIGN_PLACES = (
-    # folders of the machines that this was written on
-    r"(?<![\w.])/work/",
-    r"/tmp/(?:h|v|dk|ov)\b",
-    r"\.library\b",
-    r"\.\./shared\b",
-    r"/root/(?!\.)",
-    # registries are a choice of whoever installs
-    r"pypi\.org|pythonhosted",
-    r"(?:nvcr|ghcr|quay|gcr)\.io",
-    r"docker\.io/|registry-\d\.docker|hub\.docker\.com",
-    r"deb\.debian\.org|archive\.ubuntu\.com",
+    # the folder that this checkout happens to lie in
+    re.escape(str(ROOT)) + r"\b",
+    # registries and package indexes are a choice of whoever installs
+    r"https?://[\w.-]*(?:registry|index|mirror)[\w./-]*",
+    r"https?://[\w./-]+/simple\b",
 )
 
 
