@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from migctl.cli.common import Common
+from migctl.cli.output import write_end, write_log
 from migctl.cli.signals import detaching
 from migctl.core.record import Record
 from migctl.errors import PlanError
@@ -30,10 +31,8 @@ def show_logs(
     ledger = session.ledger(write=False)
     target = find_jobs(ledger, words, Path.cwd())
     names = target.jobs or tuple(r.job for r in ledger.records(target.run.name))
-    width = max((len(name) for name in names), default=0)
-    out = sys.stdout.buffer
     with detaching(f"migctl stop {target.run.name} ends them") as cancel:
-        for job, line in read_logs(
+        lines = read_logs(
             session,
             target.run,
             target.jobs,
@@ -42,10 +41,8 @@ def show_logs(
             timestamps=timestamps,
             since=since_time(since, time.time()) if since else None,
             cancel=cancel,
-        ):
-            prefix = b"" if len(names) == 1 else f"{job:<{width}} | ".encode()
-            out.write(prefix + line + b"\n")
-            out.flush()
+        )
+        write_log(lines, names)
 
 
 def since_time(text: str, now: float) -> float:
@@ -74,9 +71,7 @@ def wait_for(common: Common, words: Sequence[str], *, timeout_s: float | None) -
 
     def ended(record: Record) -> None:
         if not common.json and not common.quiet:
-            code = "" if record.exit_code is None else f" (exit code {record.exit_code})"
-            sys.stdout.write(f"{record.job}: {record.state.value}{code}\n")
-            sys.stdout.flush()
+            write_end(record)
 
     with detaching(f"migctl stop {run.name} ends them"):
         records = wait(session, run, target.jobs, timeout_s=timeout_s, on_end=ended)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from migctl.cli.common import Common
-from migctl.cli.output import write, write_json
+from migctl.cli.output import write, write_end, write_json, write_log
 from migctl.cli.progress import Progress
 from migctl.cli.signals import cancelling, detaching
 from migctl.core.plan import Plan
@@ -72,8 +71,7 @@ def stay(common: Common, session: Session, result: UpResult) -> None:
 
     def ended(record: Record) -> None:
         if not common.json and not common.quiet:
-            code = "" if record.exit_code is None else f" (exit code {record.exit_code})"
-            write(f"{record.job}: {record.state.value}{code}\n")
+            write_end(record)
 
     with detaching(f"migctl stop {result.run.name} ends them"):
         records = wait(session, result.run, (), timeout_s=None, on_end=ended)
@@ -88,12 +86,9 @@ def stay(common: Common, session: Session, result: UpResult) -> None:
 def _attach(session: Session, result: UpResult) -> None:
     from migctl.engine.follow import read_logs
 
-    width = max((len(name) for name in result.records), default=0)
     with detaching(f"migctl stop {result.run.name} ends them") as cancel:
         lines = read_logs(session, result.run, (), follow=True, tail=None, timestamps=False, since=None, cancel=cancel)
-        for job, line in lines:
-            sys.stdout.buffer.write(f"{job:<{width}} | ".encode() + line + b"\n")
-            sys.stdout.buffer.flush()
+        write_log(lines, result.records)
 
 
 def _show_steps(common: Common, session: Session, plan: Plan, options: UpOptions) -> None:
