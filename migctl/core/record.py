@@ -29,7 +29,6 @@ class JobState(StrEnum):
 class Action(StrEnum):
     """The effects a step can have; also the name of the intent that is on disk before it."""
 
-    ENABLE_MIG = "enable-mig"
     CREATE_GPU_INSTANCE = "create-gpu-instance"
     CREATE_COMPUTE_INSTANCE = "create-compute-instance"
     CREATE_CONTAINER = "create-container"

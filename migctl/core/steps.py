@@ -34,8 +34,6 @@ def sentence(step: Step, record: Record | None) -> str:
     what = f"{record.profile} at {record.placement}" if record is not None and record.profile else "its"
     container = "process" if record is not None and record.runtime == "process" else "container"
     match step.action:
-        case Action.ENABLE_MIG:
-            return f"{step.job}: turn MIG mode on"
         case Action.CREATE_GPU_INSTANCE:
             return f"{step.job}: make GPU instance {what}"
         case Action.CREATE_COMPUTE_INSTANCE:

@@ -147,9 +147,6 @@ class Executor:
                 owned = _owned(record)
                 self._retry(lambda: self.driver.destroy_gpu_instance(owned.gpu_uuid, owned.gi_id))
                 return replace(record, instance=None)
-            case Action.ENABLE_MIG:
-                self.driver.set_mig_mode(record.gpu_uuid or "", enabled=True)
-                return record
             case _:
                 assert_never(action)
 

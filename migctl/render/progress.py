@@ -12,7 +12,6 @@ from migctl.render.console import Style
 from migctl.render.text import clean, count, fit, width
 
 _DONE: Mapping[Action, str] = {
-    Action.ENABLE_MIG: "MIG mode is on",
     Action.CREATE_GPU_INSTANCE: "GPU instance made",
     Action.CREATE_COMPUTE_INSTANCE: "compute instance made",
     Action.CREATE_CONTAINER: "created",
@@ -23,7 +22,6 @@ _DONE: Mapping[Action, str] = {
     Action.DESTROY_GPU_INSTANCE: "GPU instance destroyed",
 }
 _DOING: Mapping[Action, str] = {
-    Action.ENABLE_MIG: "switching MIG mode on",
     Action.CREATE_GPU_INSTANCE: "making the GPU instance",
     Action.CREATE_COMPUTE_INSTANCE: "making the compute instance",
     Action.CREATE_CONTAINER: "creating",
@@ -33,7 +31,7 @@ _DOING: Mapping[Action, str] = {
     Action.DESTROY_COMPUTE_INSTANCE: "destroying the compute instance",
     Action.DESTROY_GPU_INSTANCE: "destroying the GPU instance",
 }
-_LAST = frozenset({Action.ENABLE_MIG, Action.START, Action.STOP, Action.DESTROY_GPU_INSTANCE})
+_LAST = frozenset({Action.START, Action.STOP, Action.DESTROY_GPU_INSTANCE})
 """What a person who waits wants to know; the others are said with --verbose."""
 _QUARTERS = 4
 """A pull without a terminal is told in so many steps."""
