@@ -322,18 +322,6 @@ def test_ctrl_c_in_wait_detaches_and_the_jobs_go_on(program: Program) -> None:
     assert all(alive(job["pid"]) for job in jobs.values())
 
 
-def test_ctrl_c_before_the_command_has_begun_is_no_traceback(program: Program) -> None:
-    for delay_s in (0.15, 0.3):
-        process = program.start("status")
-        time.sleep(delay_s)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-        if "site-packages" not in err and "runpy" in err:
-            continue  # the interpreter itself was still starting
-        assert process.returncode in (0, 130), err
-        assert "migctl" not in err or "Traceback" not in err, err
-
-
 def test_commands_that_read_create_nothing(program: Program) -> None:
     program.plan(SLEEPERS)
     for words in (
