@@ -1,76 +1,24 @@
-"""The command line: one Typer application, and the one place where errors become text and exit codes."""
+"""Runs one command line, and is the one place where errors become text and exit codes."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-import typer
-from typer._click.exceptions import ClickException
-
-from migctl import __version__
-from migctl.cli import inspect_commands, job_commands, run_commands, table_commands
-from migctl.cli.common import with_common
 from migctl.cli.errors import print_error, report_bug
-from migctl.errors import MigctlError, PlanError
-
-COMMANDS: Mapping[str, Callable[..., None]] = {
-    **run_commands.COMMANDS,
-    **inspect_commands.COMMANDS,
-    **job_commands.COMMANDS,
-    **table_commands.COMMANDS,
-}
-HIDDEN = frozenset({"ps"})
-"""Other names of commands, for the fingers of those who use `docker`."""
-
-
-def application(only: str | None = None) -> typer.Typer:
-    """The command line; with `only`, just that command of it.
-
-    Typer builds a validator for every parameter of every command it knows, which costs more than most commands do.
-    """
-    app = typer.Typer(
-        name="migctl",
-        help="Run several deep-learning trainings on one NVIDIA machine: GPU instances (MIG), CPU cores and loader "
-        "workers from one plan file.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        add_completion=only is None,
-    )
-    app.callback()(_root)
-    for name, command in COMMANDS.items():
-        if only in (None, name) or only not in COMMANDS:
-            app.command(name, hidden=name in HIDDEN)(with_common(command))
-    return app
-
-
-def _root(
-    version: bool = typer.Option(False, "--version", "-V", help="Print the version and exit.", is_eager=True),
-) -> None:
-    if version:
-        typer.echo(f"migctl {__version__}")
-        raise typer.Exit
+from migctl.errors import MigctlError
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; nothing but a bug of ours leaves as a traceback."""
     as_json = "--json" in arguments
-    # A completion script asks about every command; it calls without arguments.
-    first = arguments[0] if arguments and not arguments[0].startswith("-") else None
-    app = application(only=first)
     try:
-        result = app(list(arguments), prog_name="migctl", standalone_mode=False)
+        return _call(arguments)
     except MigctlError as error:
         print_error(error, as_json=as_json)
         return error.exit_code
-    except ClickException as error:
-        problem = PlanError("usage", error.format_message(), hint=f"{_command(app, arguments)} --help")
-        print_error(problem, as_json=as_json)
-        return problem.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return 130
     except BrokenPipeError:
@@ -80,10 +28,23 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 -- whatever else it is, it is a bug of ours and is reported as one
         report_bug(error, as_json=as_json)
         return 1
-    return result if isinstance(result, int) else 0
 
 
-def _command(app: typer.Typer, arguments: Sequence[str]) -> str:
-    first = next((word for word in arguments if not word.startswith("-")), "")
-    known = {command.name for command in app.registered_commands}
-    return f"migctl {first}" if first in known else "migctl"
+def _call(arguments: Sequence[str]) -> int:
+    from migctl.cli.commands import COMMANDS
+    from migctl.cli.common import Common
+    from migctl.cli.line import NotPlain, read
+    from migctl.cli.parameters import parameters, values_of
+
+    command = COMMANDS.get(arguments[0]) if arguments else None
+    try:
+        if command is None:
+            raise NotPlain
+        given = read((*parameters(command), *parameters(Common)), arguments[1:])
+    except NotPlain:
+        from migctl.cli.application import call
+
+        return call(arguments)
+    common, own = values_of(Common, given)
+    command(common, **own)
+    return 0

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from migctl.cli.parameters import Option
 from migctl.core.plan import RuntimeName
 
 if TYPE_CHECKING:
@@ -24,20 +20,18 @@ if TYPE_CHECKING:
 class Common:
     """The options every command has."""
 
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Results and errors only.")] = False
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say every step.")] = False
-    no_color: Annotated[bool, typer.Option("--no-color", help="No colour (also: NO_COLOR=1).")] = False
+    json: Annotated[bool, Option("--json", help="One JSON object on stdout, for programs.")] = False
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Results and errors only.")] = False
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Say every step.")] = False
+    no_color: Annotated[bool, Option("--no-color", help="No colour (also: NO_COLOR=1).")] = False
     nvml: Annotated[
         str | None,
-        typer.Option("--nvml", metavar="SIM", help="Simulated GPUs, e.g. sim:a100-40gb (also: MIGCTL_NVML)."),
+        Option("--nvml", metavar="SIM", help="Simulated GPUs, e.g. sim:a100-40gb (also: MIGCTL_NVML)."),
     ] = None
-    runtime: Annotated[
-        RuntimeName | None, typer.Option("--runtime", help="What runs the jobs; overrides the plan.")
-    ] = None
+    runtime: Annotated[RuntimeName | None, Option("--runtime", help="What runs the jobs; overrides the plan.")] = None
     state_dir: Annotated[
         Path | None,
-        typer.Option("--state-dir", metavar="DIR", help="Where records and logs lie (also: MIGCTL_STATE_DIR)."),
+        Option("--state-dir", metavar="DIR", help="Where records and logs lie (also: MIGCTL_STATE_DIR)."),
     ] = None
 
     def session(self) -> Session:
@@ -55,31 +49,3 @@ class Common:
         from migctl.cli.terminal import style
 
         return style(sys.stdout, no_color=self.no_color)
-
-
-_NAMES = tuple(Common.__dataclass_fields__)
-
-
-def with_common(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the common options to a command whose first parameter is a `Common`."""
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-    hints = get_type_hints(Common, include_extras=True)
-    added = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=Common.__dataclass_fields__[name].default,
-            annotation=hints[name],
-        )
-        for name in _NAMES
-    ]
-
-    @functools.wraps(command)
-    def wrapper(**values: Any) -> None:  # noqa: ANN401 -- typer has checked them against the signature
-        common = Common(**{name: values.pop(name) for name in _NAMES})
-        command(common, **values)
-
-    keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    wrapper.__signature__ = inspect.Signature([*keyword, *added])  # type: ignore[attr-defined]  # read by typer
-    wrapper.__annotations__ = {p.name: p.annotation for p in [*keyword, *added]}
-    return wrapper

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from migctl.cli.common import Common
+from migctl.cli.parameters import Argument, CommandBody, Option
 from migctl.cli.run_commands import PlanFile, PlanOption
 
 
@@ -24,15 +23,15 @@ def plan(
     file: PlanFile = None,
     file_option: PlanOption = None,
     on: Annotated[
-        str | None, typer.Option("--on", metavar="BOARD[xN]", help="Plan for this board instead of this machine.")
+        str | None, Option("--on", metavar="BOARD[xN]", help="Plan for this board instead of this machine.")
     ] = None,
     cores: Annotated[
-        int | None, typer.Option("--cores", help="Plan for so many physical cores instead of this machine's.")
+        int | None, Option("--cores", help="Plan for so many physical cores instead of this machine's.")
     ] = None,
     root: Annotated[
-        Path | None, typer.Option("--root", metavar="DIR", help="Read /sys and /proc topology below DIR.")
+        Path | None, Option("--root", metavar="DIR", help="Read /sys and /proc topology below DIR.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="List every job instead of folding equal ones.")] = False,
+    everything: Annotated[bool, Option("--all", help="List every job instead of folding equal ones.")] = False,
 ) -> None:
     """Show who would get what: placements, cores, workers, what is idle and what could be added."""
     from migctl.cli.look import show_plan
@@ -42,14 +41,10 @@ def plan(
 
 def status(
     common: Common,
-    run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="A run's name or its plan file; default: all.")
-    ] = None,
-    check_drift: Annotated[
-        bool, typer.Option("--check", help="Exit 7 where reality differs from the records.")
-    ] = False,
+    run: Annotated[str | None, Argument(metavar="[RUN]", help="A run's name or its plan file; default: all.")] = None,
+    check_drift: Annotated[bool, Option("--check", help="Exit 7 where reality differs from the records.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Ended runs too, and every job instead of folding equal ones.")
+        bool, Option("--all", help="Ended runs too, and every job instead of folding equal ones.")
     ] = False,
 ) -> None:
     """Show runs, jobs, instances and cores, whose they are and how they do."""
@@ -58,4 +53,4 @@ def status(
     show_status(common, run, check_drift=check_drift, everything=everything)
 
 
-COMMANDS: Mapping[str, Callable[..., None]] = {"check": check, "plan": plan, "status": status, "ps": status}
+COMMANDS: Mapping[str, CommandBody] = {"check": check, "plan": plan, "status": status, "ps": status}

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
-import typer
-
 from migctl.cli.common import Common
+from migctl.cli.parameters import Argument, CommandBody, Option
 
 
 def logs(
     common: Common,
     jobs: Annotated[
-        list[str] | None, typer.Argument(metavar="[JOB…]", help="Jobs, RUN/JOB, or a run; default: all of it.")
+        list[str] | None, Argument(metavar="[JOB…]", help="Jobs, RUN/JOB, or a run; default: all of it.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the jobs have ended.")] = False,
-    tail: Annotated[
-        int | None, typer.Option("--tail", "-n", metavar="N", help="Only the last N lines of each.")
-    ] = None,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on until the jobs have ended.")] = False,
+    tail: Annotated[int | None, Option("--tail", "-n", metavar="N", help="Only the last N lines of each.")] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="T", help="Only what is younger: 10m, 2h, or a date.")
+        str | None, Option("--since", metavar="T", help="Only what is younger: 10m, 2h, or a date.")
     ] = None,
-    timestamps: Annotated[bool, typer.Option("--timestamps", "-t", help="Show times (containers).")] = False,
+    timestamps: Annotated[bool, Option("--timestamps", "-t", help="Show times (containers).")] = False,
 ) -> None:
     """Print the jobs' output; several are interleaved and named."""
     from migctl.cli.jobs import show_logs
@@ -33,11 +30,9 @@ def logs(
 def wait(
     common: Common,
     jobs: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN or JOB…]", help="What to wait for; default: the run.")
+        list[str] | None, Argument(metavar="[RUN or JOB…]", help="What to wait for; default: the run.")
     ] = None,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="S", help="Give up after S seconds (exit 5).")
-    ] = None,
+    timeout: Annotated[float | None, Option("--timeout", metavar="S", help="Give up after S seconds (exit 5).")] = None,
 ) -> None:
     """Wait until the jobs have ended; exit 8 when one failed."""
     from migctl.cli.jobs import wait_for
@@ -47,8 +42,8 @@ def wait(
 
 def execute(
     common: Common,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="A job or RUN/JOB.")],
-    command: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND…]", help="Default: a shell.")] = None,
+    job: Annotated[str, Argument(metavar="JOB", help="A job or RUN/JOB.")],
+    command: Annotated[list[str] | None, Argument(metavar="[-- COMMAND…]", help="Default: a shell.")] = None,
 ) -> None:
     """Run a command beside a job: in its container, or with its cores and its instance."""
     from migctl.cli.jobs import run_beside
@@ -56,4 +51,4 @@ def execute(
     run_beside(common, job, command or [])
 
 
-COMMANDS: Mapping[str, Callable[..., None]] = {"logs": logs, "wait": wait, "exec": execute}
+COMMANDS: Mapping[str, CommandBody] = {"logs": logs, "wait": wait, "exec": execute}

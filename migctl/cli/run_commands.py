@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace as replace_keys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from migctl.cli.common import Common
+from migctl.cli.parameters import Argument, CommandBody, Option
 from migctl.errors import PlanError
 
-PlanFile = Annotated[
-    Path | None, typer.Argument(metavar="[FILE]", help="Plan file; default ./plan.yaml or ./migctl.yaml.")
-]
-PlanOption = Annotated[Path | None, typer.Option("--file", "-f", help="The same as FILE.")]
+PlanFile = Annotated[Path | None, Argument(metavar="[FILE]", help="Plan file; default ./plan.yaml or ./migctl.yaml.")]
+PlanOption = Annotated[Path | None, Option("--file", "-f", help="The same as FILE.")]
 
 
 def up(
     common: Common,
     file: PlanFile = None,
     file_option: PlanOption = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until all jobs have ended; exit 8 if one failed.")] = False,
-    attach: Annotated[bool, typer.Option("--attach", help="Show the logs of all jobs until they have ended.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when all jobs run (the default).")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
+    wait: Annotated[bool, Option("--wait", help="Wait until all jobs have ended; exit 8 if one failed.")] = False,
+    attach: Annotated[bool, Option("--attach", help="Show the logs of all jobs until they have ended.")] = False,
+    detach: Annotated[bool, Option("--detach", "-d", help="Return when all jobs run (the default).")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace changed jobs, remove those no longer in the plan.")
+        bool, Option("--replace", help="Replace changed jobs, remove those no longer in the plan.")
     ] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Run failed, stopped and lost jobs again.")] = False,
+    retry: Annotated[bool, Option("--retry", help="Run failed, stopped and lost jobs again.")] = False,
     enable_mig: Annotated[
-        bool, typer.Option("--enable-mig", help="Turn MIG mode on where it is off (idle GPUs only).")
+        bool, Option("--enable-mig", help="Turn MIG mode on where it is off (idle GPUs only).")
     ] = False,
     wait_for: Annotated[
-        float, typer.Option("--wait-for", metavar="S", help="Wait up to S seconds for others to let go.")
+        float, Option("--wait-for", metavar="S", help="Wait up to S seconds for others to let go.")
     ] = 0.0,
 ) -> None:
     """Make the GPU instances, start the jobs; what runs already is left alone."""
@@ -54,11 +51,11 @@ def up(
 
 def down(
     common: Common,
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run's name or its plan file.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of your runs.")] = False,
+    run: Annotated[str | None, Argument(metavar="[RUN]", help="A run's name or its plan file.")] = None,
+    everything: Annotated[bool, Option("--all", help="All of your runs.")] = False,
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", "-t", metavar="S", help="Seconds between SIGTERM and SIGKILL; default: each job's."),
+        Option("--timeout", "-t", metavar="S", help="Seconds between SIGTERM and SIGKILL; default: each job's."),
     ] = None,
 ) -> None:
     """End the jobs and remove exactly what `up` made."""
@@ -69,10 +66,10 @@ def down(
 
 def stop(
     common: Common,
-    jobs: Annotated[list[str], typer.Argument(metavar="JOB…", help="Jobs, RUN/JOB, or a run.")],
+    jobs: Annotated[list[str], Argument(metavar="JOB…", help="Jobs, RUN/JOB, or a run.")],
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", "-t", metavar="S", help="Seconds between SIGTERM and SIGKILL; default: each job's."),
+        Option("--timeout", "-t", metavar="S", help="Seconds between SIGTERM and SIGKILL; default: each job's."),
     ] = None,
 ) -> None:
     """End jobs; their containers, instances and logs stay until `down`."""
@@ -83,24 +80,22 @@ def stop(
 
 def run_one(
     common: Common,
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND…", help="The program and its arguments, after --.")],
+    command: Annotated[list[str], Argument(metavar="COMMAND…", help="The program and its arguments, after --.")],
     profile: Annotated[
         str | None,
-        typer.Option("--profile", "-p", help="GPU instance profile, e.g. 1g.5gb; default: the largest that fits."),
+        Option("--profile", "-p", help="GPU instance profile, e.g. 1g.5gb; default: the largest that fits."),
     ] = None,
     image: Annotated[
-        str | None, typer.Option("--image", help="Run in this image; without it: here, in this environment.")
+        str | None, Option("--image", help="Run in this image; without it: here, in this environment.")
     ] = None,
     interactive: Annotated[
-        bool, typer.Option("--interactive", "-i", help="Stay attached until it ends, then clean up.")
+        bool, Option("--interactive", "-i", help="Stay attached until it ends, then clean up.")
     ] = False,
     name: Annotated[
-        str | None, typer.Option("--name", help="Name of the run and the job; default: from the command.")
+        str | None, Option("--name", help="Name of the run and the job; default: from the command.")
     ] = None,
-    cpus: Annotated[int | None, typer.Option("--cpus", help="Physical cores; default: by the rule.")] = None,
-    gpu: Annotated[
-        str | None, typer.Option("--gpu", help="Index, UUID or PCI id; needed where several would do.")
-    ] = None,
+    cpus: Annotated[int | None, Option("--cpus", help="Physical cores; default: by the rule.")] = None,
+    gpu: Annotated[str | None, Option("--gpu", help="Index, UUID or PCI id; needed where several would do.")] = None,
 ) -> None:
     """Run one command on its own GPU instance and cores; no plan file needed."""
     from migctl.cli.one_job import run_command
@@ -108,4 +103,4 @@ def run_one(
     run_command(common, command, profile=profile, image=image, interactive=interactive, name=name, cpus=cpus, gpu=gpu)
 
 
-COMMANDS: Mapping[str, Callable[..., None]] = {"up": up, "down": down, "stop": stop, "run": run_one}
+COMMANDS: Mapping[str, CommandBody] = {"up": up, "down": down, "stop": stop, "run": run_one}

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
-import typer
-
 from migctl.cli.common import Common
+from migctl.cli.parameters import CommandBody, Option
 from migctl.core.plan import Storage
 
 
 def profiles(
     common: Common,
     on: Annotated[
-        str | None, typer.Option("--on", metavar="BOARD", help="A board's profiles instead of this machine's.")
+        str | None, Option("--on", metavar="BOARD", help="A board's profiles instead of this machine's.")
     ] = None,
 ) -> None:
     """List the GPU instance profiles: ids, memory, SMs, how many fit and where."""
@@ -25,11 +24,11 @@ def profiles(
 
 def workers(
     common: Common,
-    cores: Annotated[int | None, typer.Option("--cores", help="Physical cores; default: this machine's.")] = None,
+    cores: Annotated[int | None, Option("--cores", help="Physical cores; default: this machine's.")] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", help="Trainings at the same time; default: a table of several.")
+        int | None, Option("--jobs", help="Trainings at the same time; default: a table of several.")
     ] = None,
-    storage: Annotated[Storage | None, typer.Option("--storage", help="Where the data lie.")] = None,
+    storage: Annotated[Storage | None, Option("--storage", help="Where the data lie.")] = None,
 ) -> None:
     """Print how many num_workers each of several trainings should have."""
     from migctl.cli.tables import show_workers
@@ -44,4 +43,4 @@ def schema(common: Common) -> None:
     show_schema(common)
 
 
-COMMANDS: Mapping[str, Callable[..., None]] = {"profiles": profiles, "workers": workers, "schema": schema}
+COMMANDS: Mapping[str, CommandBody] = {"profiles": profiles, "workers": workers, "schema": schema}

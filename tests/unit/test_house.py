@@ -142,7 +142,8 @@ def test_every_ignored_rule_of_the_linter_has_its_reason() -> None:
 LOADED = """
 import contextlib, io, json, sys
 before = set(sys.modules)  # a test run that measures coverage brings sqlite3
-from migctl.cli.app import application, run
+from migctl.cli.app import run
+from migctl.cli.application import application
 names = [command.name for command in application().registered_commands]
 with contextlib.redirect_stdout(io.StringIO()) as shown:
     codes = {name: run([*name.split(), "--help"]) for name in ["", *names]}

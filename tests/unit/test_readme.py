@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from migctl import errors
-from migctl.cli.app import application
+from migctl.cli.application import application
 from tests.support.readme_blocks import Block, agrees, blocks, commands
 
 ROOT = Path(__file__).parents[2]

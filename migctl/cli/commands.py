@@ -1,0 +1,17 @@
+"""Every command by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from migctl.cli import inspect_commands, job_commands, run_commands, table_commands
+from migctl.cli.parameters import CommandBody
+
+COMMANDS: Mapping[str, CommandBody] = {
+    **run_commands.COMMANDS,
+    **inspect_commands.COMMANDS,
+    **job_commands.COMMANDS,
+    **table_commands.COMMANDS,
+}
+HIDDEN = frozenset({"ps"})
+"""Other names of commands, for the fingers of those who use `docker`."""
