@@ -31,7 +31,7 @@ def by_typer(name: str) -> tuple[typer.Typer, dict[str, Any]]:
     def note(**values: Any) -> None:
         seen.update(values)
 
-    signed = [application.signed(parameter) for parameter in known(name)]
+    taken = [application.signed(parameter) for parameter in known(name)]
     note.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
     note.__annotations__ = {p.name: p.annotation for p in taken}
     app.command(name)(note)
