@@ -112,11 +112,14 @@ def _has_place(record: Record) -> bool:
 
 
 def _stranded(record: Record) -> bool:
-    """Whether a job was created, but not started, for an instance that is gone (a reboot, or somebody's hand).
+    """Whether a job was created, but not started, for an instance that is gone (a reboot, or somebody's hand), or misplaced.
 
     Its place may be another's by now, so it is undone and placed anew.
     """
-    return record.container_id is not None and record.instance is None and record.profile_id is not None
+    owned = record.instance
+    if owned is None:
+        return record.container_id is not None and record.profile_id is not None
+    return not owned.foreign and (owned.placement, owned.profile_id) != (record.placement, record.profile_id)
 
 
 def _without(gpus: tuple[Gpu, ...], leaving: list[Record]) -> tuple[Gpu, ...]:

@@ -16,6 +16,7 @@ from migctl.core.record import Action, JobState, Ownership, Record
 from migctl.core.steps import Chain
 from migctl.errors import Busy, HostError, MigctlError, PlanError
 from migctl.nvml.driver import Driver
+from migctl.nvml.errors import WrongPlacement
 from migctl.runtimes.api import Launch, Runtime
 from migctl.store.ledger import Ledger
 
@@ -140,12 +141,18 @@ class Executor:
                 owned = _owned(record)
                 if owned.ci_id is not None:
                     self._retry(
-                        lambda: self.driver.destroy_compute_instance(owned.gpu_uuid, owned.gi_id, _known(owned.ci_id))
+                        lambda: self.driver.destroy_compute_instance(
+                            owned.gpu_uuid, owned.gi_id, _known(owned.ci_id), mig_uuid=owned.mig_uuid
+                        )
                     )
                 return replace(record, instance=replace(owned, ci_id=None, mig_uuid=None))
             case Action.DESTROY_GPU_INSTANCE:
                 owned = _owned(record)
-                self._retry(lambda: self.driver.destroy_gpu_instance(owned.gpu_uuid, owned.gi_id))
+                self._retry(
+                    lambda: self.driver.destroy_gpu_instance(
+                        owned.gpu_uuid, owned.gi_id, profile_id=owned.profile_id, placement=owned.placement
+                    )
+                )
                 return replace(record, instance=None)
             case _:
                 assert_never(action)
@@ -156,7 +163,21 @@ class Executor:
         placement = record.placement
         if placement is None:
             raise PlanError("no-placement", f"no placement was decided for {record.job}", where=f"job {record.job}")
-        gi_id = self.driver.create_gpu_instance(gpu.uuid, profile, placement)
+        try:
+            gi_id = self.driver.create_gpu_instance(gpu.uuid, profile, placement)
+        except WrongPlacement as error:
+            if error.left is not None:
+                # Not what was wanted, but of our making: it is removed like everything else of ours.
+                left = error.left
+                misplaced = Ownership(
+                    gpu_uuid=gpu.uuid,
+                    gi_id=left.gi_id,
+                    profile_id=left.profile_id,
+                    placement=left.placement,
+                    boot_id=self.boot_id,
+                )
+                self._write([replace(record, instance=misplaced, intent=None)])
+            raise
         owned = Ownership(
             gpu_uuid=gpu.uuid, gi_id=gi_id, profile_id=profile.id, placement=placement, boot_id=self.boot_id
         )

@@ -11,12 +11,12 @@ from ctypes import byref
 from types import TracebackType
 from typing import Final, ParamSpec, Self, TypeVar
 
-from migctl.core.mig import ComputeInstance, Gpu, MigMode, Placement, Profile
+from migctl.core.mig import ComputeInstance, Gpu, Instance, MemorySlices, MigMode, Placement, Profile
 from migctl.errors import HostError, MigctlError
 from migctl.nvml import reading
 from migctl.nvml.api import Handle, Nvml
 from migctl.nvml.codes import Code, code_of
-from migctl.nvml.errors import mode_pending, no_answer, no_mig, no_such_gpu, nvml_error
+from migctl.nvml.errors import WrongPlacement, mode_pending, no_answer, no_mig, no_such_gpu, nvml_error, still_there
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -157,6 +157,7 @@ class Driver:
 
         Raises:
             Busy: no-room, naming the instance in the way.
+            WrongPlacement: the driver put it elsewhere; `left` is what could not be removed again.
         """
         doing = f"creating {profile.name} at {placement}"
         with self._turn(gpu_uuid) as handle:
@@ -173,13 +174,18 @@ class Driver:
             info = self._do(doing, gpu_uuid, self._nvml.nvmlGpuInstanceGetInfo, made)
             there = (info.profileId, info.placement.start, info.placement.size)
             if there != (profile.id, placement.start, placement.size):
-                self._do("removing it again", gpu_uuid, self._nvml.nvmlGpuInstanceDestroy, made)
-                raise HostError(
-                    "wrong-placement",
-                    f"{doing} made profile id {there[0]} at {there[1]}:{there[2]} instead; it is removed again",
-                    where=f"GPU {gpu_uuid}",
-                    hint="update the NVIDIA driver",
+                elsewhere = Instance(
+                    gpu_uuid=gpu_uuid,
+                    gi_id=int(info.id),
+                    profile_id=there[0],
+                    profile=profile.name if there[0] == profile.id else "?",
+                    placement=Placement(there[1], MemorySlices(there[2])),
                 )
+                try:
+                    self._nvml.nvmlGpuInstanceDestroy(made)
+                except self._nvml.NVMLError as error:
+                    raise WrongPlacement(doing, elsewhere, removed=False) from error
+                raise WrongPlacement(doing, elsewhere, removed=True)
             return int(info.id)
 
     def create_compute_instance(self, gpu_uuid: str, gi_id: int) -> ComputeInstance:
@@ -203,25 +209,48 @@ class Driver:
             made = self._do(doing, gpu_uuid, self._nvml.nvmlGpuInstanceCreateComputeInstance, instance, whole.id)
             return self._do(doing, gpu_uuid, reading.compute_instance, self._nvml, made)
 
-    def destroy_compute_instance(self, gpu_uuid: str, gi_id: int, ci_id: int) -> None:
-        """Remove a compute instance; one that is gone already is fine.
+    def destroy_compute_instance(self, gpu_uuid: str, gi_id: int, ci_id: int, *, mig_uuid: str | None = None) -> None:
+        """Remove a compute instance, and look that it is gone; one that is gone already is fine.
+
+        Args:
+            mig_uuid: what it must still be: another one in its place by now is left alone, ours is gone then.
 
         Raises:
-            Busy: gpu-in-use while a process runs on it.
+            Busy: gpu-in-use while a process runs on it; still-there where the driver only said that it removed it.
         """
         doing = f"removing compute instance {ci_id} of GPU instance {gi_id}"
         with self._turn(gpu_uuid) as handle, self._unless_gone(doing, gpu_uuid, handle):
             instance = self._nvml.nvmlDeviceGetGpuInstanceById(handle, gi_id)
-            self._nvml.nvmlComputeInstanceDestroy(self._nvml.nvmlGpuInstanceGetComputeInstanceById(instance, ci_id))
+            compute = self._nvml.nvmlGpuInstanceGetComputeInstanceById(instance, ci_id)
+            if mig_uuid is not None and reading.compute_instance(self._nvml, compute).mig_uuid != mig_uuid:
+                return
+            self._nvml.nvmlComputeInstanceDestroy(compute)
+            self._nvml.nvmlGpuInstanceGetComputeInstanceById(instance, ci_id)
+            raise still_there(doing, gpu_uuid)
 
-    def destroy_gpu_instance(self, gpu_uuid: str, gi_id: int) -> None:
-        """Remove a GPU instance; one that is gone already is fine.
+    def destroy_gpu_instance(
+        self, gpu_uuid: str, gi_id: int, *, profile_id: int | None = None, placement: Placement | None = None
+    ) -> None:
+        """Remove a GPU instance, and look that it is gone; one that is gone already is fine.
+
+        Args:
+            profile_id, placement: what it must still be: another one with its id by now is left alone, ours is gone then.
 
         Raises:
-            Busy: gpu-in-use while it has a compute instance or a process.
+            Busy: gpu-in-use while it has a compute instance or a process; still-there where the driver only said that it
+                removed it.
         """
-        with self._turn(gpu_uuid) as handle, self._unless_gone(f"removing GPU instance {gi_id}", gpu_uuid, handle):
-            self._nvml.nvmlGpuInstanceDestroy(self._nvml.nvmlDeviceGetGpuInstanceById(handle, gi_id))
+        doing = f"removing GPU instance {gi_id}"
+        with self._turn(gpu_uuid) as handle, self._unless_gone(doing, gpu_uuid, handle):
+            instance = self._nvml.nvmlDeviceGetGpuInstanceById(handle, gi_id)
+            if profile_id is not None or placement is not None:
+                info = self._nvml.nvmlGpuInstanceGetInfo(instance)
+                there = Placement(info.placement.start, MemorySlices(info.placement.size))
+                if profile_id not in (None, info.profileId) or placement not in (None, there):
+                    return
+            self._nvml.nvmlGpuInstanceDestroy(instance)
+            self._nvml.nvmlDeviceGetGpuInstanceById(handle, gi_id)
+            raise still_there(doing, gpu_uuid)
 
     def device_memory(self, mig_uuid: str) -> tuple[int, int] | None:
         """Used and total memory of a MIG device in MiB; `None` where the driver does not tell or the device is gone."""

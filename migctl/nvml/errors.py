@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from migctl.core.mig import MigMode
+from migctl.core.mig import Instance, MigMode
 from migctl.errors import Busy, HostError, MigctlError
 from migctl.nvml.codes import Code, code_name
 
@@ -92,6 +92,37 @@ _KINDS: Final[dict[int, tuple[type[HostError | Busy], str, str, str | None]]] = 
         "migctl check; in a container, restart the container",
     ),
 }
+
+
+class WrongPlacement(HostError):  # noqa: N818 -- reads as the sentence it is
+    """The driver reported success and made a GPU instance elsewhere than asked.
+
+    Args:
+        doing: what was wanted.
+        made: what is there instead.
+        removed: whether it could be removed again.
+    """
+
+    def __init__(self, doing: str, made: Instance, *, removed: bool) -> None:
+        end = "it is removed again" if removed else "it could not be removed again yet"
+        super().__init__(
+            "wrong-placement",
+            f"{doing} made profile id {made.profile_id} at {made.placement} instead; {end}",
+            where=f"GPU {made.gpu_uuid}",
+            hint="update the NVIDIA driver",
+        )
+        self.left = None if removed else made
+        """What has still to be removed."""
+
+
+def still_there(doing: str, gpu: str) -> Busy:
+    """The driver reported success for a removal, and what was to be removed is listed all the same."""
+    return Busy(
+        "still-there",
+        f"{doing}: the driver reported success, but it is still there",
+        where=f"GPU {gpu}",
+        hint="repeat the command; if it stays, migctl check tells who holds the GPU",
+    )
 
 
 def nvml_error(code: int, *, call: str, doing: str, gpu: str | None = None) -> MigctlError:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from migctl.core.mig import Profile
 from migctl.nvml import simfaults, simrules, structs
@@ -46,6 +46,11 @@ def nvml_call(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
         state = self.file.read()
         due = simfaults.count(self.file, nvml_function, self._gpu_index(state, args)) if state.faults else ()
         simfaults.meet(due, after=False)
+        if any(fault.effect == "pretend" for fault in due):
+            return cast(
+                "R", int(Code.SUCCESS)
+            )  # only for functions whose result is a return code, see SimState.set_fault
+        self._now.misplacing = any(fault.effect == "misplace" for fault in due)
         result = function(self, *args, **kwargs)
         simfaults.meet(due, after=True)
         return result
@@ -64,6 +69,8 @@ class SimulatedGpus:
     def __init__(self, slots: Sequence[BoardSlot], path: Path) -> None:
         self.file = StateFile(path, slots)
         self._sessions = 0
+        self._now = threading.local()
+        """What the call of this thread is to do otherwise: `misplacing`."""
         self._lock = threading.Lock()
         self._busy: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self.handles = Handles()

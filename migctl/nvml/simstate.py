@@ -20,6 +20,11 @@ from migctl.nvml.records import MalformedError, record
 from migctl.nvml.simmodel import Effect, Fault, SimGpu, SimInstance
 
 _VERSION: Final = 1
+_CAN: Final = {
+    "pretend": ("nvmlGpuInstanceDestroy", "nvmlComputeInstanceDestroy", "nvmlDeviceSetMigMode"),
+    "misplace": ("nvmlDeviceCreateGpuInstanceWithPlacement",),
+}
+"""The functions that an effect is limited to."""
 
 
 @dataclass
@@ -149,7 +154,13 @@ class SimState:
         after: bool = False,
         gpu: int | None = None,
     ) -> None:
-        """Plan a failure; see `Fault`."""
+        """Plan a failure; see `Fault`.
+
+        Raises:
+            ValueError: the effect is none that this function can have.
+        """
+        if call not in _CAN.get(effect, (call,)):
+            raise ValueError(f"{call} cannot {effect}")
         self.faults.append(Fault(call, effect, nth, times, code, after, gpu))
 
 

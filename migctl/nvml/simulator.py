@@ -62,6 +62,8 @@ class Simulator(SimulatedGpus):
         place: Any = structs.target(placement)
         with self.change(device, "create") as (state, gpu):
             board, wanted = mig_board(gpu), Placement(place.start, MemorySlices(place.size))
+            if self._now.misplacing:
+                wanted = next((p for p in found.placements if not simrules.refusal(board, gpu, found, p)), wanted)
             if (code := simrules.refusal(board, gpu, found, wanted)) is not None:
                 raise NVMLError(code)
             made = simrules.add_instance(board, gpu, found, wanted, state.next_serial())
