@@ -13,7 +13,7 @@ from migctl.errors import Drift, HostError
 def show_check(common: Common, file: Path | None) -> None:
     """Print the findings; a failure is exit 4."""
     from migctl.cli.plans import load_plan
-    from migctl.core.views import Level
+    from migctl.core.views.findings import Level
     from migctl.engine.check import check
     from migctl.render.check_text import check_text
     from migctl.render.json_output import check_json

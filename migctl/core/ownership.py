@@ -8,6 +8,11 @@ from migctl.core.mig import Gpu, Instance
 from migctl.core.observed import Observed
 from migctl.core.record import Action, Ownership, Record
 
+NOT_OURS = "not ours"
+"""Owner of what migctl did not make."""
+NO_COMPUTE_INSTANCE = "unusable (no compute instance)"
+"""A GPU instance in which nothing can run (NVIDIA MIG User Guide: both instances are needed)."""
+
 
 class Standing(StrEnum):
     """What became of the instance that a record owns."""

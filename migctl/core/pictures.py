@@ -8,9 +8,11 @@ from migctl.core.allocation import Allocation
 from migctl.core.cpuset import CpuSet
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu, Instance
+from migctl.core.ownership import NO_COMPUTE_INSTANCE, NOT_OURS
 from migctl.core.pool import Cause, Pool
 from migctl.core.topology import Topology
-from migctl.core.views import NO_COMPUTE_INSTANCE, NOT_OURS, CoreCell, CoreMark, CoresView, GpuPicture, Seat
+from migctl.core.views.cores import CoreCell, CoreMark, CoresView
+from migctl.core.views.pictures import GpuPicture, Seat
 
 _MARKS: Mapping[Cause, CoreMark] = {
     Cause.AFFINITY: CoreMark.UNAVAILABLE,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from migctl.core.allocation import Allocation
 from migctl.core.mig import Gpu
 from migctl.core.plan import Strategy
-from migctl.core.views import Way
+from migctl.core.views.plan import Way
 from migctl.core.workers import cores_per_job
 
 

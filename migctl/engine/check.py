@@ -9,7 +9,7 @@ from pathlib import Path
 
 from migctl.core.mig import Gpu
 from migctl.core.plan import Plan, RuntimeName
-from migctl.core.views import Finding, Level
+from migctl.core.views.findings import Finding, Level
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
 from migctl.host.sysfs import read_topology

@@ -17,7 +17,7 @@ from migctl.core.selection import select_gpus
 from migctl.core.sizes import options
 from migctl.core.steps import sentence
 from migctl.core.topology import flat
-from migctl.core.views import ConflictView, Contender, PlanView
+from migctl.core.views.plan import ConflictView, Contender, PlanView
 from migctl.core.ways import ways
 from migctl.core.workers import reserved_cores
 from migctl.engine.apply import Workshop

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import Gpu
 from migctl.core.observed import Observed, Unit
-from migctl.core.ownership import Standing, standing
+from migctl.core.ownership import NOT_OURS, Standing, standing
 from migctl.core.pictures import cores_view
 from migctl.core.plan import RuntimeName
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
 from migctl.core.settle import settle
-from migctl.core.views import NOT_OURS, GpuView, InstanceView, JobView, RunView, StatusView, run_state
+from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView, run_state
 from migctl.engine.observe import boot, elsewhere, other_nvml, owners
 from migctl.engine.session import Session
 from migctl.errors import MigctlError, Notice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from migctl.core.views import GpuPicture, Seat
+from migctl.core.views.pictures import GpuPicture, Seat
 from migctl.render.console import Style
 from migctl.render.tags import Tags
 from migctl.render.text import clean, fit, hang, pad, width

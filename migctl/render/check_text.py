@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from migctl.core.views import Finding, Level
+from migctl.core.views.findings import Finding, Level
 from migctl.render.console import Style
 from migctl.render.heading import heading
 from migctl.render.text import clean, count, hang, page, width, wrap

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from migctl.core.cpuset import CpuSet
-from migctl.core.views import CoreCell, CoreMark, CoresView
+from migctl.core.views.cores import CoreCell, CoreMark, CoresView
 from migctl.render.console import Signs, Style
 from migctl.render.tags import MANY, Tags
 from migctl.render.text import clean, count, hang, width

@@ -6,19 +6,11 @@ from collections.abc import Sequence
 
 from migctl.core.allocation import Assignment
 from migctl.core.mig import MigMode, Placement, Profile
-from migctl.core.views import (
-    BoardProfiles,
-    Finding,
-    GpuPicture,
-    GpuView,
-    InstanceView,
-    JobView,
-    PlanView,
-    RunView,
-    Seat,
-    StatusView,
-    WorkersRow,
-)
+from migctl.core.views.findings import Finding
+from migctl.core.views.pictures import GpuPicture, Seat
+from migctl.core.views.plan import PlanView
+from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView
+from migctl.core.views.tables import BoardProfiles, WorkersRow
 from migctl.errors import MigctlError, Notice, Where
 
 Json = dict[str, object]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from migctl.core.mig import MigMode
-from migctl.core.views import GpuPicture
+from migctl.core.views.pictures import GpuPicture
 from migctl.render.axis import INDENT, Segment, inside, looks, notes, segments, short, sign, spare
 from migctl.render.console import Style
 from migctl.render.layout_rows import rows_of

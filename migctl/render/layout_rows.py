@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.views import GpuPicture
+from migctl.core.views.pictures import GpuPicture
 from migctl.render.axis import INDENT, Segment, inside, looks, notes, segments, sign
 from migctl.render.console import Style
 from migctl.render.tags import Tags

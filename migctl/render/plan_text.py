@@ -8,7 +8,7 @@ from migctl.core.allocation import Allocation, Assignment
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import Placement
 from migctl.core.plan import Strategy
-from migctl.core.views import ConflictView, PlanView, Way
+from migctl.core.views.plan import ConflictView, PlanView, Way
 from migctl.errors import MigctlError
 from migctl.render.console import Style
 from migctl.render.cores import cores

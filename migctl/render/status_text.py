@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.ownership import NO_COMPUTE_INSTANCE
 from migctl.core.record import JobState
-from migctl.core.views import NO_COMPUTE_INSTANCE, GpuPicture, GpuView, InstanceView, JobView, RunView, Seat, StatusView
+from migctl.core.views.pictures import GpuPicture, Seat
+from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView
 from migctl.render.console import Style
 from migctl.render.cores import cores
 from migctl.render.errors_text import notice_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.views import WorkersRow
+from migctl.core.views.tables import WorkersRow
 from migctl.errors import Notice
 from migctl.render.console import Style
 from migctl.render.errors_text import notice_lines

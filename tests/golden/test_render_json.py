@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from migctl.core.views import BoardProfiles, WorkersRow
+from migctl.core.views.tables import BoardProfiles, WorkersRow
 from migctl.errors import PlanError, Problems, Where
 from migctl.render.json_output import (
     Json,

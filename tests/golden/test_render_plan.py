@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from migctl.core.views import PlanView
+from migctl.core.views.plan import PlanView
 from migctl.render.console import Style
 from migctl.render.plan_text import plan_text
 from tests.support import render_values as values

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migctl.core.views import PlanView, StatusView
+from migctl.core.views.plan import PlanView
+from migctl.core.views.status import StatusView
 from migctl.errors import DoesNotFit
 from migctl.render.check_text import check_text
 from migctl.render.console import LEAST_WIDTH, Style

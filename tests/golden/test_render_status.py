@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from migctl.core.mig import MigMode
-from migctl.core.views import CoresView, StatusView
+from migctl.core.views.cores import CoresView
+from migctl.core.views.status import StatusView
 from migctl.render.layout import mode_words
 from migctl.render.status_text import status_text
 from tests.support import render_values as values

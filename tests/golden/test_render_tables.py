@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from migctl.core.views import BoardProfiles, WorkersRow
+from migctl.core.views.tables import BoardProfiles, WorkersRow
 from migctl.core.workers import GUIDE_TABLE
 from migctl.render.check_text import check_text
 from migctl.render.profiles_text import profiles_text

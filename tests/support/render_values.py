@@ -23,21 +23,10 @@ from migctl.core.plan import Job, Strategy
 from migctl.core.pool import make_pool
 from migctl.core.record import JobState
 from migctl.core.topology import Core, Topology, uniform_topology
-from migctl.core.views import (
-    ConflictView,
-    Contender,
-    CoreMark,
-    CoresView,
-    Finding,
-    GpuView,
-    InstanceView,
-    JobView,
-    Level,
-    PlanView,
-    RunView,
-    StatusView,
-    Way,
-)
+from migctl.core.views.cores import CoreMark, CoresView
+from migctl.core.views.findings import Finding, Level
+from migctl.core.views.plan import ConflictView, Contender, PlanView, Way
+from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView
 from migctl.errors import Busy, DoesNotFit, MigctlError, Notice
 from migctl.render.console import Style
 

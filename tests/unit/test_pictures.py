@@ -11,7 +11,7 @@ from migctl.core.observed import ForeignContainer
 from migctl.core.pictures import cores_view
 from migctl.core.pool import make_pool
 from migctl.core.topology import uniform_topology
-from migctl.core.views import CoreMark
+from migctl.core.views.cores import CoreMark
 
 TOPOLOGY = replace(uniform_topology(8, 2), isolated=CpuSet.parse("7,15"))
 

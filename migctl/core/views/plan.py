@@ -1,0 +1,70 @@
+"""The answer to `plan`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from migctl.core.allocation import Allocation
+from migctl.core.views.cores import CoresView
+from migctl.core.views.pictures import GpuPicture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A job of the smallest set that cannot run at once, and what it needs of one GPU."""
+
+    job: str
+    profile: str
+    memory_slices: int
+    compute_slices: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictView:
+    """Why a set of jobs does not run at once, in slices of the GPUs they may use."""
+
+    contenders: tuple[Contender, ...]
+    memory_slices: int
+    """What there is for them."""
+    compute_slices: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One of the guide's ways to run the same jobs, for the comparison: 1 workers and batch, 2 one after another, 3 MIG."""
+
+    name: str
+    at_once: int
+    """Jobs that run at the same time."""
+    cores: int
+    """Physical cores a job, the smallest share."""
+    num_workers: int
+    memory_mib: int | None
+    """GPU memory a job."""
+    note: str = ""
+    chosen: bool = False
+    possible: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanView:
+    """The answer to `plan`."""
+
+    name: str
+    allocation: Allocation
+    gpus: tuple[GpuPicture, ...]
+    """Those the plan may use."""
+    cores: CoresView | None = None
+    conflict: ConflictView | None = None
+    ways: tuple[Way, ...] = ()
+    steps: tuple[str, ...] = ()
+    """What `up` would do, a line each."""
+    machine: str = ""
+    """What it is planned for where that is not this machine: `2 × A100-40GB, 16 cores`."""
+    simulated: str = ""
+    """`sim:…` where the GPUs are simulated."""
+
+    @property
+    def fits(self) -> bool:
+        """All jobs run at once."""
+        return not self.allocation.waiting
