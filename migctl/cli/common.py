@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from migctl.cli.parameters import Option
-from migctl.core.plan import RuntimeName
+from migctl.core.choices import RuntimeName
 
 if TYPE_CHECKING:
     from migctl.engine.session import Session

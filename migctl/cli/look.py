@@ -6,7 +6,7 @@ from pathlib import Path
 
 from migctl.cli.common import Common
 from migctl.cli.output import write, write_json
-from migctl.core.plan import RuntimeName
+from migctl.core.choices import RuntimeName
 from migctl.errors import Drift, HostError
 
 

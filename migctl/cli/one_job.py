@@ -9,7 +9,7 @@ from pathlib import Path
 from migctl.cli.common import Common
 from migctl.cli.output import write
 from migctl.cli.signals import detaching
-from migctl.core.plan import RuntimeName
+from migctl.core.choices import RuntimeName
 from migctl.core.run import Run
 from migctl.engine.session import Session
 

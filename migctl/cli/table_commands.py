@@ -7,7 +7,7 @@ from typing import Annotated
 
 from migctl.cli.common import Common
 from migctl.cli.parameters import CommandBody, Option
-from migctl.core.plan import Storage
+from migctl.core.choices import Storage
 
 
 def profiles(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from migctl.cli.common import Common
 from migctl.cli.output import write, write_json
-from migctl.core.plan import Storage
+from migctl.core.choices import Storage
 from migctl.core.views.tables import BoardProfiles, WorkersRow
 from migctl.errors import PlanError
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from migctl.core.allocation import Allocation, Assignment, CpuGrant, Idle
+from migctl.core.choices import Strategy
 from migctl.core.cpus import CpuAllocation, CpuDemand, assign, no_free_core
 from migctl.core.layout import lay_out
 from migctl.core.machine import Machine
 from migctl.core.memory import memory_notices
 from migctl.core.mig import Gpu
-from migctl.core.plan import ByInstance, ByProfile, BySlices, Job, Plan, Strategy
+from migctl.core.plan import ByInstance, ByProfile, BySlices, Job, Plan
 from migctl.core.pool import Pool, fair_part, make_pool
 from migctl.core.selection import select_gpus
 from migctl.core.share import GpuShare

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from migctl.core.choices import Strategy
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import ComputeSlices, MemorySlices, Placement, Profile
-from migctl.core.plan import Job, Strategy
+from migctl.core.plan import Job
 from migctl.core.pool import Pool
 from migctl.errors import MigctlError, Notice
 

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from migctl.core.apportion import apportion
+from migctl.core.choices import CpuSplit, Numa
 from migctl.core.cpurequests import CpuDemand
 from migctl.core.cpuset import CpuSet
 from migctl.core.nearness import distance_from, nearest_first
-from migctl.core.plan import CpuSplit, Numa
 from migctl.core.pool import Pool
 from migctl.core.topology import Core, Topology
 from migctl.core.workers import reserved_cores

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from migctl.core.allocation import CpuGrant
+from migctl.core.choices import CpuSplit, Numa
 from migctl.core.coreshares import divide, home_node
 from migctl.core.cpurequests import CpuDemand
 from migctl.core.cpuset import CpuSet
-from migctl.core.plan import CpuSplit, Numa
 from migctl.core.pool import Cause, Pool
 from migctl.core.topology import Core, Topology
 from migctl.core.workers import num_workers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from migctl.core.choices import Numa, Storage
 from migctl.core.cpuset import CpuSet
-from migctl.core.plan import Numa, Storage
 from migctl.core.pool import Cause, Pool
 from migctl.core.topology import Core, Topology
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Where

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from migctl.core.allocation import CpuGrant
+from migctl.core.choices import CpuSplit, Numa
 from migctl.core.coreshares import divide, sized
 from migctl.core.cpunotices import notices
 from migctl.core.cpurequests import CpuDemand, cores_by_cpu, problems
 from migctl.core.cpuset import CpuSet
 from migctl.core.nearness import by_domain, choose, distance_from, nearest_first, without
-from migctl.core.plan import CpuSplit, Numa
 from migctl.core.pool import Cause, Pool
 from migctl.core.topology import Core, Topology
 from migctl.core.workers import num_workers, threads

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from migctl.core.choices import Strategy
 from migctl.core.conflict import explain
 from migctl.core.machine import Machine
 from migctl.core.mig import ComputeSlices, Gpu, MemorySlices, Profile
 from migctl.core.ownership import NOT_OURS
 from migctl.core.placement import Conflict, Demand, Occupied, Placed, Room, could_add, place, place_most
-from migctl.core.plan import Auto, Job, Plan, Strategy
+from migctl.core.plan import Auto, Job, Plan
 from migctl.core.selection import select_gpus
 from migctl.core.share import GpuShare, Left
 from migctl.core.sizes import auto_candidates, near_miss_notice, options

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from migctl.core.allocation import Allocation
+from migctl.core.corecells import core_cells
 from migctl.core.cpuset import CpuSet
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu, Instance
 from migctl.core.ownership import NO_COMPUTE_INSTANCE, NOT_OURS
 from migctl.core.pool import Cause, Pool
-from migctl.core.topology import Topology
-from migctl.core.views.cores import CoreCell, CoreMark, CoresView
+from migctl.core.topology import Core, Topology
+from migctl.core.views.cores import CoreMark, CoresView
 from migctl.core.views.pictures import GpuPicture, Seat
 
 _MARKS: Mapping[Cause, CoreMark] = {
@@ -79,44 +81,33 @@ def _instance(gpu: Gpu, instance: Instance, owner: str | None) -> Seat:
     )
 
 
-def cores_view(topology: Topology, pool: Pool | None, jobs: Mapping[str, CpuSet], *, reserved: int = 0) -> CoresView:
-    """Every core with what it is to the jobs.
+def pool_view(topology: Topology, pool: Pool, jobs: Mapping[str, CpuSet], *, reserved: int = 0) -> CoresView:
+    """The machine's cores as they are to a plan.
 
     Args:
         topology: of the machine.
-        pool: the plan's part of it; `None` = all cores are taken as free.
+        pool: the plan's part of it.
         jobs: logical CPUs by job.
         reserved: so many of the free cores, the last ones, are kept for the system.
     """
-    regrouped = {core.id: core for core in (*pool.cores, *pool.rest)} if pool is not None else {}
-    taken = CpuSet(cpu for cpus in jobs.values() for cpu in cpus)
-    cells = [
-        CoreCell(
-            id=core.id,
-            cpus=core.cpus,
-            node=core.node,
-            l3=core.l3,
-            mark=_mark(core.cpus, core.id, pool, jobs),
-            jobs=tuple(name for name, cpus in jobs.items() if cpus & core.cpus),
-            part=bool(core.cpus & taken) and not core.cpus <= taken,
-        )
+    regrouped = {core.id: core for core in (*pool.cores, *pool.rest)}
+    cores = [
+        core
         for core in (regrouped.get(core.id, core) for core in topology.cores)
         if core.id in regrouped or not any(core.cpus <= other.cpus for other in regrouped.values())
     ]
+    cells = list(core_cells(cores, jobs, lambda core: _mark(core, pool)))
     free = [n for n, cell in enumerate(cells) if cell.mark is CoreMark.FREE]
     for n in free[len(free) - reserved :] if reserved else ():
-        cell = cells[n]
-        cells[n] = CoreCell(id=cell.id, cpus=cell.cpus, node=cell.node, l3=cell.l3, mark=CoreMark.RESERVED)
+        cells[n] = replace(cells[n], mark=CoreMark.RESERVED)
     return CoresView(cells=tuple(cells), hidden=topology.hidden)
 
 
-def _mark(cpus: CpuSet, core: int, pool: Pool | None, jobs: Mapping[str, CpuSet]) -> CoreMark:
-    if any(cpus & own for own in jobs.values()):
-        return CoreMark.JOB
-    if pool is None or any(core == one.id for one in pool.cores):
+def _mark(core: Core, pool: Pool) -> CoreMark:
+    if any(core.id == one.id for one in pool.cores):
         return CoreMark.FREE
-    if any(core == one.id for one in pool.rest):
+    if any(core.id == one.id for one in pool.rest):
         return CoreMark.REST
     # The last cause says most: what is left of a core is excluded as a part of it, after what took the other part.
-    causes = [e.cause for e in pool.excluded if e.cpus & cpus and e.cause is not Cause.SIBLING]
+    causes = [e.cause for e in pool.excluded if e.cpus & core.cpus and e.cause is not Cause.SIBLING]
     return _MARKS[causes[-1]] if causes else CoreMark.UNAVAILABLE

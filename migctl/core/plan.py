@@ -3,55 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from migctl.core.choices import CpuShare, CpuSplit, Numa, RuntimeName, Storage, Strategy
 from migctl.core.cpuset import CpuSet
 from migctl.errors import Notice, Where
-
-
-class Strategy(StrEnum):
-    """How jobs share a GPU."""
-
-    MIG = "mig"
-    SHARED = "shared"
-    SEQUENTIAL = "sequential"
-
-
-class RuntimeName(StrEnum):
-    """What runs a job."""
-
-    DOCKER = "docker"
-    PROCESS = "process"
-
-
-class Storage(StrEnum):
-    """The kind of device that the job's data lie on."""
-
-    NVME = "nvme"
-    SSD = "ssd"
-    HDD = "hdd"
-    AUTO = "auto"
-
-
-class CpuShare(StrEnum):
-    """How much of the pool a plan takes."""
-
-    FAIR = "fair"
-    ALL = "all"
-
-
-class CpuSplit(StrEnum):
-    """How the jobs of a plan share its cores."""
-
-    SLICES = "slices"
-    EQUAL = "equal"
-
-
-class Numa(StrEnum):
-    """Whether a job may leave the NUMA node of its GPU."""
-
-    PREFER = "prefer"
-    STRICT = "strict"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
+from migctl.core.choices import CpuShare
 from migctl.core.cpuset import CpuSet
 from migctl.core.nearness import by_domain, distance_from, gather, without
 from migctl.core.observed import ForeignContainer
-from migctl.core.plan import CpuShare
 from migctl.core.topology import Core, Topology
 from migctl.errors import HostError, Notice
 

@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import assert_never
 
+from migctl.core.choices import Strategy
 from migctl.core.mig import Gpu
-from migctl.core.plan import GpuSelector, Strategy
+from migctl.core.plan import GpuSelector
 from migctl.errors import HostError, PlanError
 
 _SHORT_DOMAIN = re.compile(r"^(?:[0-9a-f]{4}|[0-9a-f]{8}):", re.IGNORECASE)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from migctl.core.choices import Strategy
 from migctl.core.machine import Machine
 from migctl.core.mig import ComputeSlices, Gpu, MemorySlices
-from migctl.core.plan import Plan, Strategy
+from migctl.core.plan import Plan
 from migctl.core.selection import select_gpus
 from migctl.core.share import GpuShare, Left
 from migctl.errors import DoesNotFit, HostError, MigctlError

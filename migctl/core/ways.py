@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from migctl.core.allocation import Allocation
+from migctl.core.choices import Strategy
 from migctl.core.mig import Gpu
-from migctl.core.plan import Strategy
 from migctl.core.views.plan import Way
 from migctl.core.workers import cores_per_job
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from migctl.core.plan import Storage
+from migctl.core.choices import Storage
 from migctl.errors import PlanError, Where
 
 

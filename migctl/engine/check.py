@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from migctl.core.choices import RuntimeName
 from migctl.core.mig import Gpu
-from migctl.core.plan import Plan, RuntimeName
+from migctl.core.plan import Plan
 from migctl.core.views.findings import Finding, Level
 from migctl.engine.session import Session
 from migctl.errors import MigctlError

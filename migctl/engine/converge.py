@@ -8,11 +8,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from migctl.core.allocation import Allocation
+from migctl.core.choices import Strategy
 from migctl.core.cpuset import CpuSet
 from migctl.core.events import Event
 from migctl.core.mig import Gpu, Placement
 from migctl.core.ownership import Standing, standing
-from migctl.core.plan import Plan, Strategy
+from migctl.core.plan import Plan
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
 from migctl.engine.apply import Workshop
@@ -30,7 +31,7 @@ from migctl.errors import (
     PlanError,
     Problems,
 )
-from migctl.host.claims import Claim, drop_claim, write_claim
+from migctl.host.claims import Claim, drop_claim, store_name, write_claim
 from migctl.runtimes.api import Runtime
 from migctl.store.ledger import Ledger
 
@@ -234,13 +235,15 @@ def _check_path(run: Run | None, plan: Plan) -> None:
 def _claim(session: Session, run: Run, records: Iterable[Record], boot_id: str) -> None:
     """Tell every other migctl on this machine which CPUs and places this run holds."""
     alive = [r for r in records if r.instance is not None or not r.state.ended]
+    store = store_name(session.paths.state)
     if not alive:
-        drop_claim(session.paths.run, session.caller, run.name)
+        drop_claim(session.paths.run, session.caller, run.name, store)
         return
     gpus: dict[str, list[Placement]] = {}
     for record in alive:
-        if record.gpu_uuid is not None and record.placement is not None:
-            gpus.setdefault(record.gpu_uuid, []).append(record.placement)
+        if record.gpu_uuid is not None:
+            places = gpus.setdefault(record.gpu_uuid, [])
+            places += [record.placement] if record.placement is not None else []
     write_claim(
         session.paths.run,
         Claim(
@@ -250,6 +253,7 @@ def _claim(session: Session, run: Run, records: Iterable[Record], boot_id: str) 
             cpus=CpuSet(cpu for r in alive if not r.state.ended for cpu in r.cpus),
             gpus={uuid: tuple(places) for uuid, places in gpus.items()},
             boot_id=boot_id,
+            store=store,
         ),
     )
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from migctl.core.allocate import allocate
 from migctl.core.allocation import Allocation, Assignment
+from migctl.core.choices import Strategy
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
-from migctl.core.plan import Plan, Strategy
+from migctl.core.plan import Plan
 from migctl.core.reconcile import Difference, Wanted, difference, steps_down, steps_up
 from migctl.core.record import JobState, Record
 from migctl.core.sameness import digest, spec
+from migctl.core.settle import lost_by_restart
 from migctl.core.steps import Chain
 from migctl.engine.apply import Workshop
 from migctl.engine.observe import Look
 from migctl.engine.observe import machine as observe_machine
 
 _UNBORN = (JobState.QUEUED, JobState.STARTING)
-_AGAIN = (JobState.FAILED, JobState.STOPPED, JobState.LOST)
+_AGAIN = frozenset({JobState.FAILED, JobState.STOPPED, JobState.LOST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ def decide(
     now: float,
     last_attempt: Callable[[str], int],
     replacing: bool,
-    retry: bool,
+    again: Collection[JobState],
 ) -> Decision:
     """Compare the plan with the run, place what has no place yet, and list the steps.
 
@@ -60,19 +62,19 @@ def decide(
         now: Unix seconds.
         last_attempt: number of a job's latest attempt, 0 = none; each attempt has its own folder.
         replacing: undo changed and removed jobs instead of keeping them.
-        retry: run failed, stopped and lost jobs again.
+        again: ended jobs to run once more, by how they ended; those that a restart of the machine took always run again.
 
     Raises:
         MigctlError: as `allocate`; nothing has been changed.
     """
     digests = {job.name: digest(job, key) for job in plan.jobs}
     diff = difference([Wanted(job=name, digest=d) for name, d in digests.items()], seen.records)
-    again = {name for name in diff.kept if retry and seen.records[name].state in _AGAIN}
+    once_more = {name for name in diff.kept if seen.records[name].state in again or lost_by_restart(seen.records[name])}
     other = {*diff.changed, *diff.removed}
     # What never ran has nothing worth keeping: an `up` that was cut short does not bind the plan that comes after it.
     unborn = {name for name in other if seen.records[name].state in _UNBORN}
     stranded = {name for name in diff.unfinished if _stranded(seen.records[name])}
-    leaving = again | unborn | stranded | (other if replacing else set())
+    leaving = once_more | unborn | stranded | (other if replacing else set())
     staying = {name: record for name, record in seen.records.items() if name not in leaving}
     allocation = allocate(
         plan,
@@ -161,8 +163,17 @@ class UpOptions:
 
     replacing: bool = False
     retry: bool = False
+    resume: bool = False
+    """Run lost jobs again, whatever took them."""
     wait_for_s: float = 0.0
     """How long to wait for a lock that somebody else holds."""
+
+    @property
+    def again(self) -> frozenset[JobState]:
+        """How jobs must have ended to be run once more."""
+        if self.retry:
+            return _AGAIN
+        return frozenset({JobState.LOST}) if self.resume else frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +199,6 @@ def consider(
         now=shop.session.now(),
         last_attempt=lambda job: shop.ledger.last_attempt(plan.name, job),
         replacing=options.replacing,
-        retry=options.retry,
+        again=options.again,
     )
     return Considered(decision=decision, seen=seen, machine=there)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from migctl.core.choices import RuntimeName
 from migctl.core.events import Event
-from migctl.core.plan import RuntimeName
 from migctl.core.record import JobState, Record
 from migctl.engine.apply import Workshop
 from migctl.engine.mode import restore
@@ -16,7 +16,7 @@ from migctl.engine.observe import check_source
 from migctl.engine.session import Session
 from migctl.engine.targets import unknown_run
 from migctl.errors import MigctlError, Notice, PartlyApplied
-from migctl.host.claims import drop_claim
+from migctl.host.claims import drop_claim, store_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def take_down(
         stack.enter_context(session.run_lock(run, wait_s=wait_for_s))
         known = ledger.run(run, ended=True)
         if known is None:
-            drop_claim(session.paths.run, session.caller, run)
+            drop_claim(session.paths.run, session.caller, run, store_name(session.paths.state))
             return DownResult(run=run, removed=())
         runtime = session.runtime(RuntimeName(known.runtime))
         driver = stack.enter_context(session.driver())
@@ -63,7 +63,7 @@ def take_down(
         left = ledger.records(run)
         if left or outcome.errors:
             raise _left_over(run, left, outcome.errors)
-        drop_claim(session.paths.run, session.caller, run)
+        drop_claim(session.paths.run, session.caller, run, store_name(session.paths.state))
         notices: tuple[Notice, ...] = ()
         if known.ended_at is None:
             # A run that ended before has put its mode back: who turned it on since then is somebody else.

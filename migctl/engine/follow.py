@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from migctl.core.plan import RuntimeName
+from migctl.core.choices import RuntimeName
 from migctl.core.record import Record
 from migctl.core.run import Run
 from migctl.engine.observe import Look, look

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from migctl.core.choices import RuntimeName
 from migctl.core.handover import environment, resolve, shm_size_bytes
-from migctl.core.plan import Job, Plan, RuntimeName
+from migctl.core.plan import Job, Plan
 from migctl.core.record import Record
 from migctl.host.caller import Caller
 from migctl.runtimes.api import Launch

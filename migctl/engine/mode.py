@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from migctl.core.choices import Strategy
 from migctl.core.events import NoteEvent
 from migctl.core.mig import Gpu
-from migctl.core.plan import Plan, Strategy
+from migctl.core.plan import Plan
 from migctl.core.run import Run
 from migctl.core.selection import select_gpus
 from migctl.engine.apply import Workshop

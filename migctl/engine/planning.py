@@ -9,10 +9,11 @@ from pathlib import Path
 
 from migctl.core.allocate import allocate
 from migctl.core.allocation import Allocation
+from migctl.core.choices import Strategy
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
-from migctl.core.pictures import cores_view, gpu_pictures
-from migctl.core.plan import Auto, ByInstance, Plan, Strategy
+from migctl.core.pictures import gpu_pictures, pool_view
+from migctl.core.plan import Auto, ByInstance, Plan
 from migctl.core.selection import select_gpus
 from migctl.core.sizes import options
 from migctl.core.steps import sentence
@@ -81,7 +82,7 @@ def _view(
         name=plan.name,
         allocation=allocation,
         gpus=gpu_pictures(allocation, machine, gpus, plan.name),
-        cores=cores_view(machine.topology, allocation.pool, jobs, reserved=reserved),
+        cores=pool_view(machine.topology, allocation.pool, jobs, reserved=reserved),
         conflict=_conflict(plan, allocation, gpus),
         ways=ways(allocation, gpus, len(plan.jobs)),
         steps=steps,

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from migctl.core.choices import RuntimeName
 from migctl.core.cpuset import CpuSet
-from migctl.core.plan import RuntimeName
 from migctl.host.caller import Caller, caller
 from migctl.host.lock import machine_lock
 from migctl.host.paths import Paths, make_private, paths

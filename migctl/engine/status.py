@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from migctl.core.choices import RuntimeName
+from migctl.core.corecells import cores_view
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import Gpu
 from migctl.core.observed import Observed, Unit
 from migctl.core.ownership import NOT_OURS, Standing, standing
-from migctl.core.pictures import cores_view
-from migctl.core.plan import RuntimeName
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
 from migctl.core.settle import settle
@@ -54,7 +54,6 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
             gpus=tuple(_gpu(gpu, made_by) for gpu in gpus),
             cores=cores_view(
                 read_topology(session.root),
-                None,
                 {
                     f"{record.run}/{record.job}": record.cpus
                     for records in settled.values()

@@ -6,20 +6,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from migctl.core.choices import RuntimeName, Storage, Strategy
 from migctl.core.command import processes_per_node, shell_operators
 from migctl.core.handover import HANDED
-from migctl.core.plan import (
-    Auto,
-    ByMemory,
-    ByProfile,
-    BySlices,
-    GpuRequest,
-    Job,
-    RuntimeName,
-    Storage,
-    Strategy,
-    Volume,
-)
+from migctl.core.plan import Auto, ByMemory, ByProfile, BySlices, GpuRequest, Job, Volume
 from migctl.planfile.environment import Environments
 from migctl.planfile.expand import Draft
 from migctl.planfile.gpu_fields import is_label_form

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from migctl.core.choices import RuntimeName
 from migctl.core.names import clashes
-from migctl.core.plan import Job, RuntimeName
+from migctl.core.plan import Job
 from migctl.planfile.assemble import CONTAINER_ONLY
 from migctl.planfile.expand import Draft
 from migctl.planfile.problems import Report

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from migctl.core import names
-from migctl.core.plan import CpuShare, CpuSplit, Numa, Plan, RuntimeName, Strategy
+from migctl.core.choices import CpuShare, CpuSplit, Numa, RuntimeName, Strategy
+from migctl.core.plan import Plan
 from migctl.errors import PlanError, Problems, Where
 from migctl.planfile.assemble import Setting, job
 from migctl.planfile.checks import check

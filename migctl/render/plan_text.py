@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from migctl.core.allocation import Allocation, Assignment
+from migctl.core.choices import Strategy
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import Placement
-from migctl.core.plan import Strategy
 from migctl.core.views.plan import ConflictView, PlanView, Way
 from migctl.errors import MigctlError
 from migctl.render.console import Style

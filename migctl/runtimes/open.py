@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from migctl.core.plan import RuntimeName
+from migctl.core.choices import RuntimeName
 from migctl.runtimes.api import Runtime
 
 

@@ -16,7 +16,7 @@ from migctl.cli.commands import COMMANDS
 from migctl.cli.common import Common
 from migctl.cli.line import NotPlain, read
 from migctl.cli.parameters import Argument, Parameter, parameters
-from migctl.core.plan import RuntimeName, Storage
+from migctl.core.choices import RuntimeName, Storage
 
 
 def known(name: str) -> tuple[Parameter, ...]:

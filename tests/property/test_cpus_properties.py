@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from migctl.core.apportion import apportion
+from migctl.core.choices import CpuShare, CpuSplit, Numa
 from migctl.core.cpus import CpuAllocation, CpuDemand, assign
 from migctl.core.cpuset import CpuSet
 from migctl.core.observed import ForeignContainer
-from migctl.core.plan import CpuShare, CpuSplit, Numa
 from migctl.core.pool import Pool, fair_part, make_pool
 from migctl.core.topology import Core, Topology
 from migctl.core.workers import cores_per_job

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from migctl.core.allocation import Allocation, Assignment, CpuGrant, Idle
+from migctl.core.choices import Strategy
+from migctl.core.corecells import cores_view
 from migctl.core.cpuset import CpuSet
 from migctl.core.machine import Machine
 from migctl.core.mig import (
@@ -18,8 +20,8 @@ from migctl.core.mig import (
     Placement,
     Profile,
 )
-from migctl.core.pictures import cores_view, gpu_pictures
-from migctl.core.plan import Job, Strategy
+from migctl.core.pictures import gpu_pictures, pool_view
+from migctl.core.plan import Job
 from migctl.core.pool import make_pool
 from migctl.core.record import JobState
 from migctl.core.topology import Core, Topology, uniform_topology
@@ -191,7 +193,7 @@ def plan_view(
         name=name,
         allocation=allocation,
         gpus=gpu_pictures(allocation, machine, gpus, name),
-        cores=cores_view(topology, pool, {a.job.name: a.cpu.cpus for a in assignments}),
+        cores=pool_view(topology, pool, {a.job.name: a.cpu.cpus for a in assignments}),
         simulated=simulated,
     )
 
@@ -668,7 +670,7 @@ def busy_status() -> StatusView:
             gpu_view(silent, mig_reason="does not answer", instances=None, instances_reason="does not answer"),
             gpu_view(old, mig_reason="no MIG"),
         ),
-        cores=cores_view(uniform_topology(16, 2), None, {job.name: job.cpus for job in jobs if job.cpus}),
+        cores=cores_view(uniform_topology(16, 2), {job.name: job.cpus for job in jobs if job.cpus}),
         drift=(
             "job sweep-lr0.1-seed2: GPU instance 10 is there, its container is gone",
             "GPU 1: MIG mode was on when the run was brought up",

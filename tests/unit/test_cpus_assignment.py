@@ -2,9 +2,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from migctl.core.choices import CpuShare, CpuSplit, Numa, Storage
 from migctl.core.cpus import CpuAllocation, CpuDemand, assign, no_free_core
 from migctl.core.cpuset import CpuSet
-from migctl.core.plan import CpuShare, CpuSplit, Numa, Storage
 from migctl.core.pool import Pool, fair_part, make_pool
 from migctl.core.topology import Topology, uniform_topology
 from migctl.errors import Busy, DoesNotFit, HostError, MigctlError, PlanError, Problems

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from migctl.core.corecells import cores_view
 from migctl.core.cpuset import CpuSet
 from migctl.core.observed import ForeignContainer
-from migctl.core.pictures import cores_view
+from migctl.core.pictures import pool_view
 from migctl.core.pool import make_pool
 from migctl.core.topology import uniform_topology
 from migctl.core.views.cores import CoreMark
@@ -26,7 +27,7 @@ def marks(**changes: object) -> str:
         foreign=(ForeignContainer("db", CpuSet.parse("4")),),
     )
     letters = {CoreMark.CONTAINER: "X"}
-    view = cores_view(TOPOLOGY, pool, {"train": CpuSet.parse("0,8")}, **changes)  # type: ignore[arg-type]  # `reserved`
+    view = pool_view(TOPOLOGY, pool, {"train": CpuSet.parse("0,8")}, **changes)  # type: ignore[arg-type]  # `reserved`
     return "".join(letters.get(cell.mark, cell.mark.value[0].upper()) for cell in view.cells)
 
 
@@ -36,7 +37,7 @@ def test_every_core_says_why_it_is_not_free(reserved: int, expected: str) -> Non
 
 
 def test_a_core_of_which_a_job_has_one_thread_is_marked_as_a_part() -> None:
-    view = cores_view(TOPOLOGY, None, {"a": CpuSet({0}), "b": CpuSet({1}), "c": CpuSet({9})})
+    view = cores_view(TOPOLOGY, {"a": CpuSet({0}), "b": CpuSet({1}), "c": CpuSet({9})})
 
     assert [(cell.jobs, cell.part) for cell in view.cells[:3]] == [(("a",), True), (("b", "c"), False), ((), False)]
 
@@ -45,7 +46,7 @@ def test_hidden_threads_that_the_plan_groups_are_drawn_as_one_core() -> None:
     topology = replace(uniform_topology(8), hidden=True)
     pool = make_pool(topology, affinity=topology.online, engine=None, claimed={}, foreign=(), threads_per_core=2)
 
-    view = cores_view(topology, pool, {"a": CpuSet.parse("0-1")})
+    view = pool_view(topology, pool, {"a": CpuSet.parse("0-1")})
 
     assert [str(cell.cpus) for cell in view.cells] == ["0-1", "2-3", "4-5", "6-7"]
     assert view.hidden

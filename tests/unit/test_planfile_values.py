@@ -8,25 +8,9 @@ from pathlib import Path
 import pytest
 
 from migctl import planfile
+from migctl.core.choices import CpuShare, CpuSplit, Numa, RuntimeName, Storage, Strategy
 from migctl.core.cpuset import CpuSet
-from migctl.core.plan import (
-    Auto,
-    ByMemory,
-    ByProfile,
-    BySlices,
-    CpuShare,
-    CpuSplit,
-    GpuSelector,
-    Job,
-    Numa,
-    Plan,
-    Port,
-    RuntimeName,
-    Storage,
-    Strategy,
-    Ulimit,
-    Volume,
-)
+from migctl.core.plan import Auto, ByMemory, ByProfile, BySlices, GpuSelector, Job, Plan, Port, Ulimit, Volume
 from migctl.errors import Problems, Where
 
 PLANS = Path(__file__).parents[1] / "data" / "plans"

@@ -3,9 +3,9 @@ from fractions import Fraction
 
 import pytest
 
+from migctl.core.choices import CpuShare
 from migctl.core.cpuset import CpuSet
 from migctl.core.observed import ForeignContainer
-from migctl.core.plan import CpuShare
 from migctl.core.pool import Cause, Pool, fair_part, make_pool
 from migctl.core.topology import Topology, uniform_topology
 from migctl.errors import HostError

@@ -1,6 +1,6 @@
 import pytest
 
-from migctl.core.plan import Storage
+from migctl.core.choices import Storage
 from migctl.core.workers import GUIDE_TABLE, TableRow, batch_size, cores_per_job, num_workers, remark, threads
 from migctl.errors import PlanError
 
