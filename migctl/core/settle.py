@@ -8,6 +8,12 @@ from migctl.core.observed import Observed, Unit
 from migctl.core.ownership import Standing, made_by, standing
 from migctl.core.record import Action, JobState, Ownership, Record
 
+RESTARTED = "the machine was restarted"
+"""Why a job is lost whose boot is over."""
+_ENDED_BY_RESTART = (None, 255, 128 + 15, 128 + 9)
+"""How a job ends with its machine: unseen, found dead when the engine started again (255, moby daemon restore), by the shutdown's
+SIGTERM, by its SIGKILL."""
+
 
 def settle(record: Record, observed: Observed) -> Record:
     """The record as the machine shows it now.
@@ -71,6 +77,10 @@ def _settle_unit(record: Record, unit: Unit | None, observed: Observed) -> Recor
             reason = record.reason or "stopped by migctl"
         elif record.state is JobState.FAILED:
             state, reason = JobState.FAILED, record.reason
+        elif record.state is JobState.LOST and unit.state.ended:
+            state, reason = JobState.LOST, record.reason
+        elif record.boot_id != observed.boot_id and _restart_ended(unit):
+            state, reason = JobState.LOST, RESTARTED
         return replace(
             record,
             container_id=unit.handle,
@@ -83,7 +93,16 @@ def _settle_unit(record: Record, unit: Unit | None, observed: Observed) -> Recor
             finished_at=unit.finished_at,
         )
     if record.state is JobState.RUNNING:
-        why = "the machine was restarted" if record.boot_id != observed.boot_id else "its process or container is gone"
+        why = RESTARTED if record.boot_id != observed.boot_id else "its process or container is gone"
         return replace(record, state=JobState.LOST, container_id=None, reason=why)
     # Removed by a step whose record was lost, or by hand: either way there is nothing left to remove.
     return replace(record, container_id=None)
+
+
+def lost_by_restart(record: Record) -> bool:
+    """Whether the settled record's job would have gone on had the machine not been restarted."""
+    return record.state is JobState.LOST and record.reason == RESTARTED
+
+
+def _restart_ended(unit: Unit) -> bool:
+    return unit.state in (JobState.FAILED, JobState.LOST) and unit.exit_code in _ENDED_BY_RESTART
