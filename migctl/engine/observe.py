@@ -14,7 +14,7 @@ from migctl.core.run import Run
 from migctl.core.settle import settle
 from migctl.engine.session import Session
 from migctl.errors import HostError
-from migctl.host.claims import Claim, read_claims
+from migctl.host.claims import Claim, read_claims, store_name
 from migctl.host.procfs import boot_id, memory_total_mib
 from migctl.host.sysfs import read_topology
 from migctl.nvml.driver import Driver
@@ -81,7 +81,7 @@ def owners(ledger: Ledger, seen: Observed, claims: list[Claim]) -> dict[tuple[st
 
 
 def _own(session: Session, claim: Claim, run: str) -> bool:
-    return claim.uid == session.caller.uid and claim.run == run
+    return (claim.uid, claim.run, claim.store) == (session.caller.uid, run, store_name(session.paths.state))
 
 
 def elsewhere(run: Run, records: Iterable[Record], gpus: Sequence[Gpu], nvml: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -34,6 +35,15 @@ class Claim:
     gpus: Mapping[str, tuple[Placement, ...]]
     """By GPU UUID; the whole GPU under `shared` has no placement."""
     boot_id: str
+    store: str = ""
+    """Which of the user's state directories the run is in: two of them may each have a run of this name."""
+    memory_mib: int = 0
+    """Sum of the memory limits of the run's containers."""
+
+
+def store_name(state: Path) -> str:
+    """Short name of a state directory, the same however its path is spelt; nobody learns the path from it."""
+    return hashlib.sha256(os.path.realpath(state).encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def read_claims(run_dir: Path, boot_id: str) -> tuple[Claim, ...]:
@@ -41,11 +51,11 @@ def read_claims(run_dir: Path, boot_id: str) -> tuple[Claim, ...]:
 
     A claim is believed only in a file that belongs to the user it speaks of: anybody may write into the folder.
     """
-    found: dict[tuple[int, str], Claim] = {}
+    found: dict[tuple[int, str, str], Claim] = {}
     for name in _names(run_dir):
         claim = _read(run_dir / name)
         if claim is not None and claim.boot_id == boot_id:
-            found[(claim.uid, claim.run)] = claim
+            found[(claim.uid, claim.run, claim.store)] = claim
     return tuple(found.values())
 
 
@@ -64,7 +74,7 @@ def write_claim(run_dir: Path, claim: Claim) -> None:
             hint="rename it: letters, digits, _ . -",
         )
     make_shared(run_dir)
-    earlier = _files(run_dir, claim.uid, claim.run)
+    earlier = _files(run_dir, claim.uid, claim.run, claim.store)
     path = earlier[0] if earlier else _free(run_dir, claim.uid, claim.run)
     fresh = run_dir / f".{claim.uid}.{os.urandom(8).hex()}"
     try:
@@ -82,13 +92,13 @@ def write_claim(run_dir: Path, claim: Claim) -> None:
         raise _unwritable(path, error) from error
 
 
-def drop_claim(run_dir: Path, caller: Caller, run: str) -> None:
+def drop_claim(run_dir: Path, caller: Caller, run: str, store: str = "") -> None:
     """Hold nothing any more; nothing held already is fine.
 
     Raises:
         HostError: the caller's own claim cannot be removed, so others would go on respecting it.
     """
-    for path in _files(run_dir, caller.uid, run):
+    for path in _files(run_dir, caller.uid, run, store):
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
@@ -102,13 +112,18 @@ def _names(run_dir: Path) -> list[str]:
         return []
 
 
-def _files(run_dir: Path, uid: int, run: str) -> list[Path]:
-    """The user's own files for this run; others may have put some of that name there."""
+def _files(run_dir: Path, uid: int, run: str, store: str) -> list[Path]:
+    """The user's own files for this run; others may have put some of that name there, and another store of the same user too."""
     found = []
     for name in _names(run_dir):
+        path = run_dir / name
         fields = _FILE.fullmatch(name)
-        if fields is not None and int(fields["uid"]) == uid and fields["run"] == run and _owner(run_dir / name) == uid:
-            found.append(run_dir / name)
+        if fields is None or int(fields["uid"]) != uid or fields["run"] != run or _owner(path) != uid:
+            continue
+        claim = _read(path)
+        # What the user damaged by hand says nothing about a store: whoever comes first puts it right.
+        if claim is None or claim.store == store:
+            found.append(path)
     return found
 
 
@@ -135,6 +150,8 @@ def _text(claim: Claim) -> bytes:
         "cpus": str(claim.cpus),
         "gpus": {uuid: [[p.start, p.size] for p in places] for uuid, places in claim.gpus.items()},
         "boot_id": claim.boot_id,
+        "store": claim.store,
+        "memory_mib": claim.memory_mib,
     }
     return json.dumps(value).encode()
 
@@ -175,6 +192,8 @@ def _claim(value: Mapping[str, object]) -> Claim:
             for uuid, places in gpus.items()
         },
         boot_id=_str(value["boot_id"]),
+        store=_str(value.get("store", "")),
+        memory_mib=_whole(value.get("memory_mib", 0)),
     )
 
 

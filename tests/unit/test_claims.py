@@ -13,7 +13,7 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.mig import MemorySlices, Placement
 from migctl.errors import HostError, PlanError
 from migctl.host.caller import Caller
-from migctl.host.claims import Claim, drop_claim, read_claims, write_claim
+from migctl.host.claims import Claim, drop_claim, read_claims, store_name, write_claim
 from tests.support.other_user import NOBODY, SOMEBODY, as_user, needs_root, open_folder
 
 BOOT = "5f0e7a3c-boot"
@@ -60,6 +60,27 @@ def test_writing_again_replaces_and_dropping_removes(tmp_path: Path) -> None:
     assert len(list(run_dir.iterdir())) == 1
 
 
+def test_two_state_directories_of_one_user_may_each_have_a_run_of_the_same_name(tmp_path: Path) -> None:
+    run_dir, here, there = tmp_path / "r", store_name(tmp_path / "a"), store_name(tmp_path / "b")
+    write_claim(run_dir, replace(claim(), store=here, cpus=CpuSet({1})))
+    write_claim(run_dir, replace(claim(), store=there, cpus=CpuSet({2})))
+    write_claim(run_dir, replace(claim(), store=here, cpus=CpuSet({3})))
+
+    assert {c.store: c.cpus for c in read_claims(run_dir, BOOT)} == {here: CpuSet({3}), there: CpuSet({2})}
+    drop_claim(run_dir, caller(), "sweep", there)
+    assert [c.store for c in read_claims(run_dir, BOOT)] == [here]
+    drop_claim(run_dir, caller(), "sweep", here)
+    assert list(run_dir.iterdir()) == []
+
+
+def test_a_state_directory_has_one_name_however_its_path_is_spelt(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+
+    assert store_name(tmp_path / "link") == store_name(tmp_path / "b" / ".." / "a") == store_name(tmp_path / "a")
+    assert store_name(tmp_path / "a") != store_name(tmp_path / "b")
+    assert str(tmp_path) not in store_name(tmp_path / "a")
+
+
 def test_claims_of_another_boot_are_over(tmp_path: Path) -> None:
     write_claim(tmp_path / "r", claim(boot_id="an earlier boot"))
 
@@ -92,6 +113,8 @@ BAD: list[object] = [
     {**GOOD, "cpus": [0]},
     {**GOOD, "cpus": "0-99999999"},
     {**GOOD, "cpus": "zero"},
+    {**GOOD, "store": 5},
+    {**GOOD, "memory_mib": -1},
     {**GOOD, "gpus": []},
     {**GOOD, "gpus": {"GPU-1": [[0]]}},
     {**GOOD, "gpus": {"GPU-1": [[0, -1]]}},
