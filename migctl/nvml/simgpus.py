@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import defaultdict
@@ -14,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from migctl.core.mig import Profile
-from migctl.nvml import simfaults, simrules, structs
+from migctl.nvml import simdevices, simfaults, simrules, structs
 from migctl.nvml.codes import FIELD_MIG_QUERIES_WITHOUT_MODE, FIELD_RESETLESS_MIG, NO_INSTANCE, Code
 from migctl.nvml.models import Board, BoardSlot, resolve_board
 from migctl.nvml.simfaults import NVMLError
@@ -74,6 +75,8 @@ class SimulatedGpus:
         self._lock = threading.Lock()
         self._busy: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self.handles = Handles()
+        self._opened: list[int] = []
+        """Device files, open while a session is: as long as NVML is used, its user holds the GPUs."""
 
     @property
     def boot_id(self) -> str:
@@ -84,13 +87,18 @@ class SimulatedGpus:
 
     @nvml_call
     def nvmlInit(self) -> None:
+        state = self.file.read()
         with self._lock:
             self._sessions += 1
+            if state.devices and not self._opened:
+                self._opened = simdevices.open_nodes(Path(state.devices), len(state.gpus))
 
     @nvml_call
     def nvmlShutdown(self) -> None:
         with self._lock:
             self._sessions -= 1
+            while self._sessions == 0 and self._opened:
+                os.close(self._opened.pop())
 
     @nvml_call
     def nvmlSystemGetDriverVersion(self) -> str:
@@ -192,12 +200,13 @@ class SimulatedGpus:
 
     @nvml_call
     def nvmlDeviceSetMigMode(self, device: Any, mode: int) -> int:
-        with self.change(device, "set_mode") as (_, gpu):
+        with self.change(device, "set_mode") as (state, gpu):
             mig_board(gpu)
             gpu.pending = bool(mode)
             if gpu.pending == gpu.current:
                 return Code.SUCCESS
-            status = Code.IN_USE if gpu.held or gpu.living() else _ACTIVATION[gpu.activation]
+            held = gpu.held or bool(gpu.living()) or self.node_open(state, gpu)
+            status = Code.IN_USE if held else _ACTIVATION[gpu.activation]
             if status is Code.SUCCESS:
                 gpu.apply_pending()
             return int(status)
@@ -241,6 +250,15 @@ class SimulatedGpus:
                 time.sleep(delay_s)
             with self.file.edit() as state:
                 yield state, self.handles.gpu(state, handle)
+
+    def node_open(self, state: SimState, gpu: SimGpu, gi_id: int | None = None, *ci_ids: int) -> bool:
+        """Whether another process has the device file of the GPU, or of this instance of it, open."""
+        if not state.devices:
+            return False
+        folder, index = Path(state.devices), state.gpus.index(gpu)
+        if gi_id is None:
+            return simdevices.opened([simdevices.gpu_node(folder, index)])
+        return simdevices.opened([simdevices.instance_node(folder, index, gi_id, ci) for ci in (None, *ci_ids)])
 
     def mig_gpu(self, state: SimState, device: Any) -> SimGpu:
         gpu = self.handles.gpu(state, device)

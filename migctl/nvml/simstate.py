@@ -17,6 +17,7 @@ from migctl.errors import HostError
 from migctl.nvml import simrules
 from migctl.nvml.models import BoardSlot, gpu_uuid, name_uuid, parse_boards, pci_bus_id, resolve_board
 from migctl.nvml.records import MalformedError, record
+from migctl.nvml.simdevices import make_devices
 from migctl.nvml.simmodel import Effect, Fault, SimGpu, SimInstance
 
 _VERSION: Final = 1
@@ -43,6 +44,8 @@ class SimState:
     delays_s: dict[str, float] = field(default_factory=dict)
     """Seconds that `create`, `destroy` and `set_mode` take."""
     faults: list[Fault] = field(default_factory=list)
+    devices: str = ""
+    """Folder of the device files (`simdevices`), where the machine has them: whoever opens one holds the GPU or instance."""
 
     @classmethod
     def of(cls, slots: Sequence[BoardSlot]) -> SimState:
@@ -101,6 +104,11 @@ class SimState:
             state = cls.load(path)
             yield state
             state.save(path)
+
+    def make_devices(self, folder: Path) -> None:
+        """Give the GPUs device files in this folder."""
+        make_devices(folder, len(self.gpus))
+        self.devices = str(folder)
 
     @property
     def boot_id(self) -> str:

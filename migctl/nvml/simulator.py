@@ -101,7 +101,7 @@ class Simulator(SimulatedGpus):
     def nvmlGpuInstanceDestroy(self, gpuInstance: Any) -> int:
         with self.change(gpuInstance, "destroy") as (state, _):
             gpu, instance = self.handles.instance(state, gpuInstance)
-            if instance.compute or gpu.living(instance.gi_id):
+            if instance.compute or gpu.living(instance.gi_id) or self.node_open(state, gpu, instance.gi_id):
                 raise NVMLError(Code.IN_USE)
             gpu.instances.remove(instance)
         return Code.SUCCESS
@@ -174,7 +174,7 @@ class Simulator(SimulatedGpus):
     def nvmlComputeInstanceDestroy(self, computeInstance: Any) -> int:
         with self.change(computeInstance, "destroy") as (state, _):
             gpu, instance, compute = self.handles.compute(state, computeInstance, "compute")
-            if gpu.living(instance.gi_id):
+            if gpu.living(instance.gi_id) or self.node_open(state, gpu, instance.gi_id, compute.ci_id):
                 raise NVMLError(Code.IN_USE)
             instance.compute.remove(compute)
         return Code.SUCCESS

@@ -1,0 +1,64 @@
+"""Device files of simulated GPUs: ordinary files in a folder that processes open, so that holding a GPU is real there too."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+MINORS: Final = "mig-minors"
+"""The list of capabilities, which a real driver keeps in /proc/driver/nvidia-caps."""
+_FIRST_MINOR: Final = 3
+"""1 and 2 are mig/config and mig/monitor."""
+_INSTANCES: Final = 15
+_COMPUTE: Final = 8
+"""Instances of a GPU, and compute instances of one of them, that the list has a line for."""
+
+
+def make_devices(folder: Path, gpus: int) -> None:
+    """Make the files of whole GPUs and the list of capabilities; those of instances come with the instances."""
+    (folder / "nvidia-caps").mkdir(parents=True, exist_ok=True)
+    lines = ["config 1", "monitor 2"]
+    for gpu in range(gpus):
+        gpu_node(folder, gpu).touch()
+        for gi in range(_INSTANCES):
+            lines.append(f"gpu{gpu}/gi{gi}/access {_minor(gpu, gi)}")
+            lines += [f"gpu{gpu}/gi{gi}/ci{ci}/access {_minor(gpu, gi, ci)}" for ci in range(_COMPUTE)]
+    (folder / MINORS).write_text("\n".join(lines) + "\n", "ascii")
+
+
+def gpu_node(folder: Path, gpu: int) -> Path:
+    """The file of a whole GPU."""
+    return folder / f"nvidia{gpu}"
+
+
+def instance_node(folder: Path, gpu: int, gi_id: int, ci_id: int | None = None) -> Path:
+    """The file of a GPU instance or a compute instance."""
+    return folder / "nvidia-caps" / f"nvidia-cap{_minor(gpu, gi_id, ci_id)}"
+
+
+def open_nodes(folder: Path, gpus: int) -> list[int]:
+    """Open every GPU's file as NVML does; one that is missing is left out, as the driver leaves out a GPU without its file."""
+    return [
+        os.open(node, os.O_RDONLY | os.O_CLOEXEC) for gpu in range(gpus) if (node := gpu_node(folder, gpu)).exists()
+    ]
+
+
+def opened(paths: Collection[Path]) -> bool:
+    """Whether a process other than this one has one of the files open; only what this user may see counts."""
+    wanted = {str(path.resolve()) for path in paths}
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit() or int(process.name) == os.getpid():
+            continue
+        try:
+            if any(os.readlink(descriptor) in wanted for descriptor in (process / "fd").iterdir()):  # noqa: PTH115 -- quicker
+                return True
+        except OSError:
+            continue  # ended meanwhile, or another user's
+    return False
+
+
+def _minor(gpu: int, gi_id: int, ci_id: int | None = None) -> int:
+    block = _FIRST_MINOR + (gpu * _INSTANCES + gi_id) * (_COMPUTE + 1)
+    return block if ci_id is None else block + 1 + ci_id
