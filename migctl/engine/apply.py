@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from migctl.core.events import Event
+from migctl.core.events import Event, NoteEvent
+from migctl.core.holders import Purpose, Sighting
 from migctl.core.reconcile import steps_down
 from migctl.core.record import Action, Record
 from migctl.core.steps import Chain, chain
 from migctl.engine.execute import Executor, Outcome
+from migctl.engine.holding import LOOK_AGAIN_S, MOMENT_S, Patience, ends_of, is_in_use, sight, waiting
 from migctl.engine.launch import LaunchPad
 from migctl.engine.observe import Look, look
 from migctl.engine.session import Session
+from migctl.host.endings import wait_for_an_end
 from migctl.nvml.driver import Driver
+from migctl.nvml.open import released
 from migctl.runtimes.api import Launch, Runtime
 from migctl.store.ledger import Ledger
 
@@ -31,6 +36,8 @@ class Workshop:
     report: Callable[[Event], None]
     cancel: threading.Event = field(default_factory=threading.Event)
     """Set by a signal: present steps are finished, no other is begun."""
+    wait_for_s: float = 0.0
+    """How long to wait for those who hold what is to be made or removed (`--wait-for`)."""
 
     def look(self, run: str) -> Look:
         """Observe the run now."""
@@ -42,7 +49,7 @@ class Workshop:
 
     def bring_up(self, chains: Sequence[Chain], records: Mapping[str, Record], seen: Look, pad: LaunchPad) -> Outcome:
         """Run the chains of `up`; the first failure lets all others finish their step and stop."""
-        return self._executor(seen, self.cancel, pad=pad).run(chains, records)
+        return self._executor(seen, self.cancel, pad=pad, wait_s=self.wait_for_s).run(chains, records)
 
     def take_down(
         self,
@@ -54,10 +61,52 @@ class Workshop:
     ) -> Outcome:
         """Undo what these settled records stand for; one failure does not keep the others from being undone.
 
-        Records whose everything is gone are dropped from the run; those that could not be undone stay.
+        Records whose everything is gone are dropped from the run; those that could not be undone stay. Where somebody holds an
+        instance, the others are undone, and then it is waited for, with no GPU open meanwhile.
         """
+        outcome = self._take_down(records, seen, grace_s=grace_s, hurry=hurry)
+        deadline = time.monotonic() + self.wait_for_s
+        told = False
+        while held := {name: error for name, error in outcome.errors.items() if is_in_use(error)}:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0 or self.cancel.is_set():
+                break
+            sighting = self._who_holds(outcome.records[next(iter(held))])
+            if not told:
+                self.report(NoteEvent(waiting(sighting, Purpose.DESTROY, left_s)))
+                told = True
+            with released(self.driver):
+                wait_for_an_end(ends_of(sighting), min(LOOK_AGAIN_S, left_s), self.cancel)
+            seen = self.look(next(iter(records.values())).run)
+            left = {name: seen.records[name] for name in held if name in seen.records}
+            again = self._take_down(left, seen, grace_s=grace_s, hurry=hurry, moment_s=0.0)
+            others = {name: error for name, error in outcome.errors.items() if name not in held}
+            outcome = Outcome(records={**outcome.records, **again.records}, errors={**others, **again.errors})
+        return outcome
+
+    def who_holds(self, gpu_uuid: str) -> Sighting:
+        """Everybody who holds this GPU now, as far as this user can see."""
+        with self.session.ledger(write=False) as ledger:
+            return sight(self.session, ledger, self.driver.gpu(gpu_uuid))
+
+    def _who_holds(self, record: Record) -> Sighting:
+        owned = record.instance
+        assert owned is not None, "only an instance can be in use"
+        return self.who_holds(owned.gpu_uuid).on(owned.gi_id)
+
+    def _take_down(
+        self,
+        records: Mapping[str, Record],
+        seen: Look,
+        *,
+        grace_s: float | None,
+        hurry: threading.Event | None,
+        moment_s: float = MOMENT_S,
+    ) -> Outcome:
         chains = [steps_down(record, seen.observed) for record in records.values()]
-        executor = self._executor(seen, threading.Event(), hurry=hurry, grace_s=grace_s, stop_all_on_error=False)
+        executor = self._executor(
+            seen, threading.Event(), hurry=hurry, grace_s=grace_s, stop_all_on_error=False, moment_s=moment_s
+        )
         outcome = executor.run(chains, records)
         for name, record in outcome.records.items():
             if name not in outcome.errors and _nothing_left(record):
@@ -78,6 +127,8 @@ class Workshop:
         hurry: threading.Event | None = None,
         grace_s: float | None = None,
         stop_all_on_error: bool = True,
+        moment_s: float = MOMENT_S,
+        wait_s: float = 0.0,
     ) -> Executor:
         def launch(record: Record) -> Launch:
             assert pad is not None, "only chains of `up` start anything"
@@ -93,6 +144,13 @@ class Workshop:
             grace_s=lambda record: record.grace_s if grace_s is None else grace_s,
             boot_id=seen.observed.boot_id,
             gpus={gpu.uuid: gpu for gpu in seen.observed.gpus},
+            patience=Patience(
+                look=self.who_holds,
+                uid=self.session.caller.uid,
+                moment_s=moment_s,
+                wait_s=wait_s,
+                say=lambda text: self.report(NoteEvent(text)),
+            ),
             stop_all_on_error=stop_all_on_error,
             cancel=cancel,
             hurry=hurry or threading.Event(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,17 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from migctl.core.events import Event, Moment, StepEvent
+from migctl.core.holders import Purpose
 from migctl.core.mig import Gpu, Profile
 from migctl.core.record import Action, JobState, Ownership, Record
 from migctl.core.steps import Chain
+from migctl.engine.holding import Patience
 from migctl.errors import Busy, HostError, MigctlError, PlanError
 from migctl.nvml.driver import Driver
 from migctl.nvml.errors import WrongPlacement
 from migctl.runtimes.api import Launch, Runtime
 from migctl.store.ledger import Ledger
 
-IN_USE_DEADLINE_S = 10.0
-"""How long a destroy is retried: the driver lets go of an ended process within about a second (NVIDIA/k8s-dra-driver-gpu)."""
 _MOST_THREADS = 16
 
 
@@ -50,6 +49,7 @@ class Executor:
     boot_id: str
     gpus: Mapping[str, Gpu]
     """By UUID, as they were observed when the steps were decided."""
+    patience: Patience
     stop_all_on_error: bool = True
     cancel: threading.Event = field(default_factory=threading.Event)
     hurry: threading.Event = field(default_factory=threading.Event)
@@ -140,18 +140,20 @@ class Executor:
             case Action.DESTROY_COMPUTE_INSTANCE:
                 owned = _owned(record)
                 if owned.ci_id is not None:
-                    self._retry(
+                    self._patiently(
+                        owned,
                         lambda: self.driver.destroy_compute_instance(
                             owned.gpu_uuid, owned.gi_id, _known(owned.ci_id), mig_uuid=owned.mig_uuid
-                        )
+                        ),
                     )
                 return replace(record, instance=replace(owned, ci_id=None, mig_uuid=None))
             case Action.DESTROY_GPU_INSTANCE:
                 owned = _owned(record)
-                self._retry(
+                self._patiently(
+                    owned,
                     lambda: self.driver.destroy_gpu_instance(
                         owned.gpu_uuid, owned.gi_id, profile_id=owned.profile_id, placement=owned.placement
-                    )
+                    ),
                 )
                 return replace(record, instance=None)
             case _:
@@ -164,7 +166,13 @@ class Executor:
         if placement is None:
             raise PlanError("no-placement", f"no placement was decided for {record.job}", where=f"job {record.job}")
         try:
-            gi_id = self.driver.create_gpu_instance(gpu.uuid, profile, placement)
+            gi_id = self.patience.through(
+                lambda: self.driver.create_gpu_instance(gpu.uuid, profile, placement),
+                self.cancel,
+                gpu_uuid=gpu.uuid,
+                gi_id=None,
+                purpose=Purpose.CREATE,
+            )
         except WrongPlacement as error:
             if error.left is not None:
                 # Not what was wanted, but of our making: it is removed like everything else of ours.
@@ -185,7 +193,13 @@ class Executor:
 
     def _create_compute_instance(self, record: Record) -> Record:
         owned = _owned(record)
-        made = self.driver.create_compute_instance(owned.gpu_uuid, owned.gi_id)
+        made = self.patience.through(
+            lambda: self.driver.create_compute_instance(owned.gpu_uuid, owned.gi_id),
+            self.cancel,
+            gpu_uuid=owned.gpu_uuid,
+            gi_id=owned.gi_id,
+            purpose=Purpose.CREATE,
+        )
         return replace(record, instance=replace(owned, ci_id=made.ci_id, mig_uuid=made.mig_uuid))
 
     def _start(self, record: Record) -> Record:
@@ -201,18 +215,9 @@ class Executor:
             finished_at=unit.finished_at,
         )
 
-    def _retry(self, effect: Callable[[], None]) -> None:
-        """An IN_USE right after a stop passes by itself; one that stays is reported as what it is."""
-        deadline = time.monotonic() + IN_USE_DEADLINE_S
-        pause_s = 0.05
-        while True:
-            try:
-                return effect()
-            except Busy:
-                if time.monotonic() + pause_s > deadline or self.cancel.is_set():
-                    raise
-            self.cancel.wait(pause_s)
-            pause_s = min(1.0, pause_s * 2)
+    def _patiently(self, owned: Ownership, effect: Callable[[], None]) -> None:
+        """Right after a stop the driver still says "in use"; that passes by itself."""
+        self.patience.through(effect, self.cancel, gpu_uuid=owned.gpu_uuid, gi_id=owned.gi_id, purpose=Purpose.DESTROY)
 
 
 def _handle(record: Record) -> str:

@@ -25,11 +25,18 @@ class DevicePlaces:
     folder: PurePosixPath = PurePosixPath("/dev")
     minors: Path = Path("/proc/driver/nvidia-caps/mig-minors")
     """The driver's list of capability → minor number (NVIDIA MIG User Guide, "Device Nodes and Capabilities")."""
+    modules: Path = Path("/proc/modules")
+    """The kernel's list of loaded modules (proc_modules(5))."""
 
     @classmethod
     def below(cls, root: Path) -> DevicePlaces:
         """Those of the machine whose /proc lies below `root`; what its processes have open is called /dev there too."""
-        return cls(minors=root / "proc/driver/nvidia-caps/mig-minors")
+        return cls(minors=root / "proc/driver/nvidia-caps/mig-minors", modules=root / "proc/modules")
+
+    @classmethod
+    def of_simulator(cls, folder: Path) -> DevicePlaces:
+        """Those of a simulated machine: ordinary files and lists in one folder."""
+        return cls(folder=PurePosixPath(folder.resolve()), minors=folder / "mig-minors", modules=folder / "modules")
 
     def nodes(self, gpus: Mapping[int, str], instances: Collection[tuple[int, int]] = ()) -> tuple[DeviceNode, ...]:
         """The device files of whole GPUs and of their instances.
@@ -56,15 +63,17 @@ def find_holders(
     nodes: Sequence[DeviceNode],
     *,
     root: Path = Path("/"),
+    modules: Path | None = None,
     named: Mapping[int, int | None] | None = None,
     jobs: Mapping[str, str] | None = None,
     job_pids: Mapping[int, str] | None = None,
 ) -> Sighting:
-    """Look through all processes but this one.
+    """Look through all processes but this one; without device files only at those that NVML names.
 
     Args:
         nodes: the device files asked for.
         root: root of the machine's /proc.
+        modules: the list of loaded modules; `None`: they cannot hold these GPUs.
         named: pid → GI id of processes that NVML names; they count although no file of theirs can be seen.
         jobs: container id → `RUN/JOB` of the caller's own.
         job_pids: main process → `RUN/JOB` of the caller's own; what it started belongs to it.
@@ -75,7 +84,7 @@ def find_holders(
     holders: list[Holder] = []
     unseen = 0
     own = os.getpid() if root == Path("/") else None
-    for pid in _pids(root):
+    for pid in _pids(root) if nodes else sorted(named):
         if pid == own:
             continue
         opened = _opened(root / f"proc/{pid}", wanted, numbers)
@@ -84,7 +93,9 @@ def find_holders(
             opened = ()
         if opened or pid in named:
             holders.append(_holder(root, pid, opened, named.get(pid), jobs or {}, job_pids or {}))
-    return Sighting(holders=tuple(holders), modules=_modules(root), unseen=unseen, hidden=_hidden(root))
+    return Sighting(
+        holders=tuple(holders), modules=_modules(modules), unseen=unseen, hidden=bool(nodes) and _hidden(root)
+    )
 
 
 def _pids(root: Path) -> list[int]:
@@ -234,9 +245,8 @@ def _stat(root: Path, pid: int) -> list[str] | None:
     return fields if len(fields) > 19 else None
 
 
-def _modules(root: Path) -> tuple[KernelModule, ...]:
-    """From /proc/modules: name, size, references (proc_modules(5))."""
-    rows = [line.split() for line in (_read(root / "proc/modules") or "").splitlines()]
+def _modules(path: Path | None) -> tuple[KernelModule, ...]:
+    rows = [line.split() for line in ((path and _read(path)) or "").splitlines()]
     return tuple(
         KernelModule(row[0], int(row[2])) for row in rows if len(row) > 2 and row[0] in _MODULES and row[2].isdigit()
     )

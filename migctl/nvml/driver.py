@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import byref
-from types import TracebackType
 from typing import Final, ParamSpec, Self, TypeVar
 
 from migctl.core.mig import ComputeInstance, Gpu, Instance, MemorySlices, MigMode, Placement, Profile
@@ -63,9 +62,8 @@ class Driver:
         self._do("opening the NVIDIA driver", None, self._nvml.nvmlInit)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        self._handles.clear()  # they are of this session
         if any(thread.is_alive() for thread in self._stuck.values()):
             return  # NVML would wait for the call that never returns; the end of the process closes the device as well
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
@@ -38,3 +41,26 @@ def open_driver(spec: str | None, *, sim_state: Path) -> Driver:
     grouped = ((key, len(list(group))) for key, group in groupby(slot.board.key for slot in slots))
     label = ", ".join(key if count == 1 else f"{key} x{count}" for key, count in grouped)
     return Driver(simulator, simulated=label, boot_id=simulator.boot_id)
+
+
+@contextmanager
+def released(driver: Driver) -> Iterator[None]:
+    """Close NVML inside an open driver's block: whoever only waits keeps no GPU open, and nobody from changing it."""
+    driver.__exit__()
+    try:
+        yield
+    finally:
+        driver.__enter__()
+
+
+def simulated_devices(sim_state: Path) -> Path | None:
+    """The folder of a simulated machine's device files, where it has any."""
+    from migctl.nvml.simstate import SimState
+
+    folder = SimState.load(sim_state).devices if sim_state.exists() else ""
+    return Path(folder) if folder else None
+
+
+def simulated_reset(sim_state: Path) -> tuple[str, ...]:
+    """The program that resets a simulated GPU, with nvidia-smi's arguments to follow."""
+    return (sys.executable, "-m", "migctl.nvml.simreset", str(sim_state))

@@ -1,0 +1,167 @@
+"""Who holds a GPU: looked up for every refusal that says "in use", and waited for where the user asked for that."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from migctl.core.holders import DeviceNode, Purpose, Sighting, advice, held_by
+from migctl.core.mig import Gpu
+from migctl.engine.session import Session
+from migctl.errors import Busy, HostError, MigctlError
+from migctl.host.endings import wait_for_an_end
+from migctl.host.holders import DevicePlaces, find_holders
+from migctl.host.procfs import process_start_ticks
+from migctl.nvml.open import simulated_devices
+from migctl.store.ledger import Ledger
+
+R = TypeVar("R")
+
+MOMENT_S: Final = 10.0
+"""The driver lets go of an ended process within about a second (NVIDIA/k8s-dra-driver-gpu)."""
+LOOK_AGAIN_S: Final = 2.0
+"""A holder can let go without ending; so often it is tried again."""
+_IN_USE: Final = "gpu-in-use"
+_PENDING: Final = "mig-mode-pending"
+
+
+def sight(session: Session, ledger: Ledger, gpu: Gpu) -> Sighting:
+    """Everybody who holds this GPU or one of its instances; never fails, at worst it finds nobody."""
+    places = _places(session)
+    named = {process.pid: process.gi_id for process in gpu.processes}
+    nodes: tuple[DeviceNode, ...] = ()
+    if places is not None and gpu.minor is not None:
+        nodes = places.nodes({gpu.minor: gpu.uuid}, [(gpu.minor, i.gi_id) for i in gpu.instances])
+    jobs, job_pids = _own_jobs(session, ledger)
+    return find_holders(
+        nodes,
+        root=session.root,
+        modules=places.modules if places is not None else None,
+        named=named,
+        jobs=jobs,
+        job_pids=job_pids,
+    )
+
+
+def _places(session: Session) -> DevicePlaces | None:
+    if not session.simulated:
+        return DevicePlaces.below(session.root)
+    folder = simulated_devices(session.paths.sim_state)
+    return DevicePlaces.of_simulator(folder) if folder is not None else None
+
+
+def _own_jobs(session: Session, ledger: Ledger) -> tuple[Mapping[str, str], Mapping[int, str]]:
+    """Containers and main processes of the caller's own jobs that still run."""
+    containers: dict[str, str] = {}
+    pids: dict[int, str] = {}
+    for run in ledger.runs():
+        for record in ledger.records(run.name):
+            name = f"{record.run}/{record.job}"
+            if record.container_id is not None:
+                containers[record.container_id] = name
+            if record.pid is not None and process_start_ticks(record.pid, session.root) == record.pid_start:
+                pids[record.pid] = name
+    return containers, pids
+
+
+def is_in_use(error: MigctlError) -> bool:
+    """Whether the driver refused because somebody holds the GPU; "not supported" and "reset required" are other answers."""
+    return error.id == _IN_USE or (error.id == _PENDING and error.data.get("activation") == "IN_USE")
+
+
+def explained(error: MigctlError, sighting: Sighting, purpose: Purpose, uid: int) -> MigctlError:
+    """The refusal with the holders' names in it, and with advice that fits them."""
+    if not is_in_use(error):
+        return error
+    kind: type[Busy | HostError] = Busy if isinstance(error, Busy) else HostError
+    return kind(
+        error.id,
+        f"{error.message}; {held_by(sighting, purpose)}",
+        where=error.where,
+        hint=advice(sighting, purpose, uid),
+        data={**error.data, **holders_data(sighting)},
+    )
+
+
+def holders_data(sighting: Sighting) -> dict[str, object]:
+    """The same for programs."""
+    return {
+        "holders": [
+            {
+                "pid": holder.pid,
+                "user": holder.user,
+                "command": holder.command,
+                "container": holder.container.id if holder.container is not None else None,
+                "service": holder.unit,
+                "job": holder.job,
+            }
+            for holder in sighting.holders
+        ],
+        "unseen_processes": sighting.unseen,
+        "kernel_modules": [module.name for module in sighting.modules],
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How a step meets "in use": for a moment it tries again by itself, then as long as the user said, then it names who it is."""
+
+    look: Callable[[str], Sighting]
+    """Who holds the GPU of this UUID."""
+    uid: int
+    wait_s: float = 0.0
+    """How long to wait for holders, beyond the moment."""
+    moment_s: float = MOMENT_S
+    say: Callable[[str], None] = lambda _: None
+
+    def through(
+        self,
+        effect: Callable[[], R],
+        cancel: threading.Event,
+        *,
+        gpu_uuid: str,
+        gi_id: int | None,
+        purpose: Purpose,
+    ) -> R:
+        """Have the effect, once nobody is in its way.
+
+        Raises:
+            Busy: somebody still is; the message names them.
+        """
+        began = time.monotonic()
+        pause_s = 0.05
+        told = False
+        while True:
+            try:
+                return effect()
+            except MigctlError as error:
+                if not is_in_use(error):
+                    raise
+                refusal = error
+            waited_s = time.monotonic() - began
+            if waited_s + pause_s <= self.moment_s and not cancel.is_set():
+                cancel.wait(pause_s)
+                pause_s = min(1.0, pause_s * 2)
+                continue
+            sighting = self.look(gpu_uuid)
+            sighting = sighting if gi_id is None else sighting.on(gi_id)
+            left_s = self.moment_s + self.wait_s - waited_s
+            if left_s <= pause_s or cancel.is_set():
+                raise explained(refusal, sighting, purpose, self.uid) from refusal
+            if not told:
+                self.say(waiting(sighting, purpose, left_s))
+                told = True
+            wait_for_an_end(ends_of(sighting), min(LOOK_AGAIN_S, left_s), cancel)
+
+
+def waiting(sighting: Sighting, purpose: Purpose, left_s: float) -> str:
+    """Why nothing happens, said once."""
+    return f"waiting up to {left_s:.0f} s: {held_by(sighting, purpose)}"
+
+
+def ends_of(sighting: Sighting) -> dict[int, int | None]:
+    """What to wait for: pid → start time."""
+    return {holder.pid: holder.started for holder in sighting.holders}
