@@ -12,7 +12,9 @@ from migctl.cli.signals import cancelling
 from migctl.errors import MigctlError, PlanError, Problems
 
 
-def take_down(common: Common, word: str | None, *, everything: bool, grace_s: float | None) -> None:
+def take_down(
+    common: Common, word: str | None, *, everything: bool, grace_s: float | None, wait_for_s: float = 0.0
+) -> None:
     """End and remove one run, or all of them."""
     from migctl.engine import down
     from migctl.engine.targets import find_run
@@ -33,7 +35,16 @@ def take_down(common: Common, word: str | None, *, everything: bool, grace_s: fl
             again = f"`migctl down {name}` goes on there."
             with cancelling("skipping the rest of the grace period; Ctrl-C again stops at once", again) as cancel:
                 try:
-                    results.append(down.take_down(session, name, grace_s=grace_s, report=progress.event, cancel=cancel))
+                    results.append(
+                        down.take_down(
+                            session,
+                            name,
+                            grace_s=grace_s,
+                            report=progress.event,
+                            cancel=cancel,
+                            wait_for_s=wait_for_s,
+                        )
+                    )
                 except MigctlError as error:
                     if len(runs) == 1:
                         raise

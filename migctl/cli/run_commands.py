@@ -57,11 +57,14 @@ def down(
         float | None,
         Option("--timeout", "-t", metavar="S", help="Seconds between SIGTERM and SIGKILL; default: each job's."),
     ] = None,
+    wait_for: Annotated[
+        float, Option("--wait-for", metavar="S", help="Wait up to S seconds for others to let go.")
+    ] = 0.0,
 ) -> None:
     """End the jobs and remove exactly what `up` made."""
     from migctl.cli.down import take_down
 
-    take_down(common, run, everything=everything, grace_s=timeout)
+    take_down(common, run, everything=everything, grace_s=timeout, wait_for_s=wait_for)
 
 
 def stop(

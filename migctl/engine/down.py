@@ -43,6 +43,7 @@ def take_down(
     Args:
         grace_s: seconds between SIGTERM and SIGKILL; `None` = each job's own.
         cancel: set by a signal: skip the rest of the grace.
+        wait_for_s: how long to wait for another migctl at this run, and for those who hold its instances.
 
     Raises:
         PartlyApplied: something could not be removed; it stays recorded, and `down` again goes on there.
@@ -57,7 +58,15 @@ def take_down(
         runtime = session.runtime(RuntimeName(known.runtime))
         driver = stack.enter_context(session.driver())
         check_source(session, driver, ledger, known)
-        shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
+        shop = Workshop(
+            session=session,
+            driver=driver,
+            runtime=runtime,
+            ledger=ledger,
+            report=report,
+            cancel=cancel,
+            wait_for_s=wait_for_s,
+        )
         seen = shop.look(run)
         outcome = shop.take_down(dict(seen.records), seen, grace_s=grace_s, hurry=cancel)
         left = ledger.records(run)
