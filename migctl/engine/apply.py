@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from migctl.core.events import Event, NoteEvent
@@ -15,9 +15,10 @@ from migctl.core.record import Action, Record
 from migctl.core.steps import Chain, chain
 from migctl.engine.execute import Executor, Outcome
 from migctl.engine.holding import LOOK_AGAIN_S, MOMENT_S, Patience, ends_of, is_in_use, sight, waiting
-from migctl.engine.launch import LaunchPad
+from migctl.engine.launch import LaunchPad, unit_name
 from migctl.engine.observe import Look, look
 from migctl.engine.session import Session
+from migctl.errors import MigctlError
 from migctl.host.endings import wait_for_an_end
 from migctl.nvml.driver import Driver
 from migctl.nvml.open import released
@@ -108,10 +109,18 @@ class Workshop:
             seen, threading.Event(), hurry=hurry, grace_s=grace_s, stop_all_on_error=False, moment_s=moment_s
         )
         outcome = executor.run(chains, records)
+        errors = dict(outcome.errors)
         for name, record in outcome.records.items():
-            if name not in outcome.errors and _nothing_left(record):
-                self.ledger.drop(record.run, name)
-        return outcome
+            if name not in errors and _nothing_left(record):
+                try:
+                    if not self.session.simulated:
+                        # Also for a unit that somebody removed by hand: what lay beside it would name a device that is gone.
+                        self.runtime.leave(record.container_name or unit_name(record))
+                except MigctlError as error:
+                    errors[name] = error
+                else:
+                    self.ledger.drop(record.run, name)
+        return replace(outcome, errors=errors)
 
     def stop(self, records: Mapping[str, Record], seen: Look, *, grace_s: float | None) -> Outcome:
         """End these jobs and keep everything else of them."""

@@ -150,6 +150,7 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
         threads={a.job.name: a.cpu.threads for a in decision.allocation.assignments},
         simulated=session.simulated,
         memory_total_mib=None,
+        minors={gpu.uuid: gpu.minor for gpu in seen.observed.gpus},
     )
     outcome = shop.bring_up(decision.chains, decision.records, seen, pad)
     problems = dict(outcome.errors)

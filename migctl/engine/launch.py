@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from migctl.core.choices import RuntimeName
@@ -11,7 +11,7 @@ from migctl.core.handover import environment, resolve, shm_size_bytes
 from migctl.core.plan import Job, Plan
 from migctl.core.record import Record
 from migctl.host.caller import Caller
-from migctl.runtimes.api import Launch
+from migctl.runtimes.api import GpuDevice, Launch
 
 LABEL = "io.migctl."
 """Prefix of all labels on containers."""
@@ -30,6 +30,8 @@ class LaunchPad:
     threads: Mapping[str, int]
     simulated: bool
     memory_total_mib: int | None
+    minors: Mapping[str, int | None] = field(default_factory=dict)
+    """GPU UUID → minor number of its device node."""
 
     def launch(self, record: Record, folder: Path) -> Launch:
         """All that the runtime needs for one record.
@@ -57,6 +59,7 @@ class LaunchPad:
         )
         values = dict(handed)
         own = tuple((name, resolve(value, values)) for name, value in job.environment)
+        device = self._device(record)
         merged = {**(_home(self.caller) if in_container and job.user is None else {}), **values, **dict(own)}
         if not in_container:
             merged = {**self.environ, **merged}
@@ -65,7 +68,7 @@ class LaunchPad:
             job=record.job,
             attempt=record.attempt,
             token=record.token,
-            name=f"migctl-{record.run}-{record.job}-{record.token[:8]}",
+            name=unit_name(record),
             folder=str(folder),
             spec=job,
             image_id=self.images.get(record.job),
@@ -79,11 +82,29 @@ class LaunchPad:
             mig_uuid=mig_uuid or record.gpu_uuid,
             simulated=self.simulated,
             shm_size_bytes=job.shm_size_bytes or shm_size_bytes(record.num_workers, self.memory_total_mib),
-            labels=labels(record, job, self.caller),
+            labels=labels(record, job, self.caller, device),
+            device=device,
+        )
+
+    def _device(self, record: Record) -> GpuDevice | None:
+        """Nothing for a simulated GPU: it has no device nodes."""
+        if self.simulated or record.gpu_uuid is None:
+            return None
+        owned = record.instance
+        return GpuDevice(
+            uuid=(owned.mig_uuid if owned is not None else None) or record.gpu_uuid,
+            minor=self.minors.get(record.gpu_uuid),
+            gi_id=owned.gi_id if owned is not None else None,
+            ci_id=owned.ci_id if owned is not None else None,
         )
 
 
-def labels(record: Record, job: Job, caller: Caller) -> tuple[tuple[str, str], ...]:
+def unit_name(record: Record) -> str:
+    """What the container of a record is called."""
+    return f"migctl-{record.run}-{record.job}-{record.token[:8]}"
+
+
+def labels(record: Record, job: Job, caller: Caller, device: GpuDevice | None = None) -> tuple[tuple[str, str], ...]:
     """The truth about a container that outlives the store: whose it is, which job, on what."""
     owned = record.instance
     own = {
@@ -105,6 +126,7 @@ def labels(record: Record, job: Job, caller: Caller) -> tuple[tuple[str, str], .
         "boot": record.boot_id,
         "cpus": str(record.cpus),
         "workers": str(record.num_workers),
+        **(device.labels() if device is not None else {}),
     }
     return (*job.labels, *((LABEL + key, value) for key, value in own.items()))
 

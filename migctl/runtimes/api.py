@@ -10,8 +10,10 @@ from typing import Protocol
 from migctl.core.cpuset import CpuSet
 from migctl.core.observed import ForeignContainer, Unit
 from migctl.core.plan import Job
+from migctl.errors import Notice
+from migctl.runtimes.gpu_device import GpuDevice
 
-__all__ = ["ForeignContainer", "Launch", "ProgressReport", "Runtime", "RuntimeFacts", "Unit"]
+__all__ = ["CdiEntry", "ForeignContainer", "GpuDevice", "Launch", "ProgressReport", "Runtime", "RuntimeFacts", "Unit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ class Launch:
     shm_size_bytes: int
     labels: tuple[tuple[str, str], ...]
     """All `io.migctl.*` labels plus the user's."""
+    device: GpuDevice | None = None
+    """What a container's device nodes follow from; `None` for a simulated GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,28 @@ class RuntimeFacts:
     gpu_access: str
     """The way a container gets its MIG device, in words; `none: <reason>` where there is none."""
     local: bool = True
+    source: str = ""
+    """Who named the endpoint: `DOCKER_HOST`, `docker context lab`, `rootless socket`."""
+    rootless: bool = False
+    gpu_hint: str = ""
+    """What to do where `gpu_access` is none."""
+    notes: tuple[Notice, ...] = ()
+    """What about this engine deserves a warning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CdiEntry:
+    """A device in a CDI specification that the engine reads, or (with `error`) a file that cannot be read."""
+
+    file: str
+    name: str = ""
+    """Qualified: `nvidia.com/gpu=MIG-…`."""
+    missing: tuple[str, ...] = ()
+    """Device nodes it names that do not exist."""
+    ours: bool = False
+    orphan: bool = False
+    """Ours, and this engine has no container that it was written for."""
+    error: str = ""
 
 
 class Runtime(Protocol):
@@ -108,6 +134,14 @@ class Runtime(Protocol):
     ) -> Iterator[bytes]: ...
     def remove(self, handle: str) -> None:
         """Remove the ended unit; gone already is fine. Never touches a unit without migctl's labels and the right token."""
+        ...
+
+    def leave(self, name: str) -> None:
+        """Take away what was written on this machine beside a unit (by `Launch.name`) that is gone; nothing there is fine."""
+        ...
+
+    def cdi_entries(self) -> tuple[CdiEntry, ...]:
+        """The devices of all CDI specifications that the engine reads; none for processes."""
         ...
 
     def exec(self, handle: str, command: Sequence[str], *, tty: bool) -> int:

@@ -31,7 +31,7 @@ def container_config(
             container/env.go: "Values w/o = means they want this env to be removed/unset").
         open_files: hard limit of open files, `None` = the engine's default (a rootless one cannot raise it).
     """
-    settings, variables = access.settings(launch.mig_uuid)
+    settings, variables = access.settings(launch.mig_uuid, launch.token)
     own = {LABEL + "run": launch.run, LABEL + "job": launch.job, LABEL + "token": launch.token}
     neutral = ("CUDA_VISIBLE_DEVICES",) if image_sets_cuda else ()
     config: dict[str, Any] = {

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,10 @@ from migctl.core.observed import ForeignContainer, Unit
 from migctl.core.plan import Job
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
-from migctl.runtimes import proc
-from migctl.runtimes.api import Launch, ProgressReport, RuntimeFacts
+from migctl.runtimes.api import CdiEntry, Launch, ProgressReport, RuntimeFacts
 from migctl.runtimes.container_config import LABEL, container_config
+from migctl.runtimes.container_devices import ContainerDevices
+from migctl.runtimes.container_start import start_container
 from migctl.runtimes.container_stop import KILL_DEADLINE_S, stop_container
 from migctl.runtimes.container_units import is_ours, unit_of
 from migctl.runtimes.docker_errors import engine_errors
@@ -25,6 +25,7 @@ from migctl.runtimes.engine_client import Engine
 from migctl.runtimes.engine_link import EngineLink
 from migctl.runtimes.images import Image, image_of, look_up, prepare_images
 from migctl.runtimes.logfile import write_log
+from migctl.runtimes.podman_create import podman_spec
 from migctl.runtimes.socket_client import is_missing
 
 _CALLS_AT_ONCE = 16
@@ -36,12 +37,14 @@ class Containers:
 
     Args:
         environ: the caller's environment, which says where the engine is; nothing here reads `os.environ`.
+        root: below which the GPU's device nodes and the driver's part of /proc lie.
     """
 
     kind: str = "docker"
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], root: Path = Path("/")) -> None:
         self._link = EngineLink(environ)
+        self._devices = ContainerDevices(self._link, environ, root)
         self._images: dict[str, Image] = {}
         self._ours: set[str] = set()
         """Ids whose labels were seen to be migctl's: neither changes in a container's life."""
@@ -76,8 +79,7 @@ class Containers:
                     "no-gpu-access",
                     f"this engine cannot give a container a GPU: {access.reason}",
                     where=self._engine.endpoint.url,
-                    hint="install nvidia-container-toolkit, run nvidia-ctk runtime configure --runtime=docker, restart the engine;"
-                    " or --runtime process",
+                    hint=access.hint,
                 )
             )
         if self._link.local:
@@ -114,19 +116,27 @@ class Containers:
             image_sets_cuda=self._image(launch.image_id, where).sets_cuda,
             open_files=self._link.open_files,
         )
-        engine = self._engine
+        self._devices.make_ready(launch)
         try:
-            with engine_errors(engine.endpoint, where):
-                made = engine.client.create_container_from_config(config, launch.name)
+            made = self._make(config, launch.name, where)
         except Busy as error:
             if error.id != "name-taken":
                 raise
             self._clear_name(launch, where)
-            with engine_errors(engine.endpoint, where):
-                made = engine.client.create_container_from_config(config, launch.name)
+            made = self._make(config, launch.name, where)
         handle = str(made["Id"])
         self._ours.add(handle)
         return handle
+
+    def _make(self, config: dict[str, Any], name: str, where: str) -> Mapping[str, Any]:
+        """By podman's own API where a device is asked for: its Docker API leaves devices out (containers/podman#22645)."""
+        with engine_errors(self._engine.endpoint, where):
+            client = self._engine.client
+            if self._link.podman and config["HostConfig"].get("DeviceRequests"):
+                made: Mapping[str, Any] = client.create_podman_container(podman_spec(config, name))
+            else:
+                made = client.create_container_from_config(config, name)
+            return made
 
     def _image(self, image_id: str | None, where: str) -> Image:
         """Known from `prepare`; another process may have prepared it."""
@@ -157,35 +167,22 @@ class Containers:
             self._engine.client.remove_container(data["Id"], v=True)
 
     def start(self, handle: str) -> Unit:
-        """Start it and read back on which CPUs it is; a container on others is killed and its unit says failed.
+        """Start it and read back its CPUs and its GPU; a container with others is killed and its unit says failed.
 
         Raises:
             HostError, Busy, PlanError: the engine refused.
         """
         data = self._own(handle) if handle not in self._ours else None
         name = str(data["Name"]).lstrip("/") if data else handle[:12]
-        with engine_errors(self._engine.endpoint, name):
-            self._engine.client.start(handle)
-            data = self._engine.client.inspect_container(handle)
-        unit = unit_of(data, local=self._link.local)
-        wrong = self._wrong_cpus(unit, data)
-        if wrong is None:
-            return unit
-        with engine_errors(self._engine.endpoint, name):
-            self._engine.client.kill(handle)
-            self._engine.client.wait(handle, timeout=KILL_DEADLINE_S)
-            data = self._engine.client.inspect_container(handle)
-        return replace(unit_of(data, local=self._link.local), state=JobState.FAILED, reason=wrong)
+        return start_container(self._engine, self._devices, handle, name, local=self._link.local)
 
-    def _wrong_cpus(self, unit: Unit, data: Mapping[str, Any]) -> str | None:
-        """A rootless engine drops a cpuset that it was not delegated, with a mere warning."""
-        if unit.state is not JobState.RUNNING:
-            return None
-        wanted = CpuSet.parse(data["Config"]["Labels"].get(LABEL + "cpus", "")) or unit.cpus
-        seen = proc.cpus_allowed(unit.pid) if self._link.local and unit.pid is not None else unit.cpus
-        if not wanted or seen is None or seen == wanted:
-            return None
-        return f"not on its CPUs: wanted {wanted}, the kernel allows {seen or 'all'}"
+    def leave(self, name: str) -> None:
+        """Take away the CDI specification of a unit that is gone."""
+        self._devices.leave(name)
+
+    def cdi_entries(self) -> tuple[CdiEntry, ...]:
+        """The devices of all CDI specifications that the engine reads."""
+        return self._devices.entries()
 
     def units(self, run: str | None, folders: Sequence[str] = ()) -> list[Unit]:  # noqa: ARG002 -- labels find them
         """All containers of this user's run, or of all this user's runs, ended ones too."""

@@ -7,12 +7,14 @@ import shutil
 import socket
 import struct
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from migctl.core.cpuset import CpuSet
-from migctl.runtimes.access import HOOK_PROGRAM
+from migctl.runtimes.access import HOOK_PROGRAM, is_desktop
+from migctl.runtimes.cdi_files import DEFAULT_FOLDERS
+from migctl.runtimes.device_nodes import number_of
 
 CGROUP = Path("/sys/fs/cgroup")
 TOOLKIT_CONFIG = Path("/etc/nvidia-container-runtime/config.toml")
@@ -20,9 +22,58 @@ SERVICE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH of a systemd service (systemd.exec(5)), where the engine's own cannot be read."""
 
 
-def is_local(socket_path: str | None, version: Mapping[str, Any]) -> bool:
-    """The engine shares this kernel; one in a virtual machine (Docker Desktop) also has a socket here, but another kernel."""
-    return socket_path is not None and version.get("KernelVersion", "") in ("", os.uname().release)
+def where_else(url: str, version: Mapping[str, Any]) -> str:
+    """Where the engine runs if not on this machine, as the end of a sentence; nothing for one that shares this kernel.
+
+    One in a virtual machine (Docker Desktop) also has a socket here, but another kernel. Whether an address of the network leads
+    back to this machine cannot be proven.
+    """
+    if is_desktop(version):
+        return "is Docker Desktop's and runs in a virtual machine"
+    if not url.startswith("unix://"):
+        return f"is reached over the network ({url})"
+    if version.get("KernelVersion", "") not in ("", os.uname().release):
+        return f"runs on another kernel ({version['KernelVersion']}), in a virtual machine or behind a forwarded socket"
+    return ""
+
+
+def podman_folders(environ: Mapping[str, str], places: Sequence[Path] | None = None) -> tuple[str, ...]:
+    """Where podman reads CDI specifications: `cdi_spec_dirs` of containers.conf(5), which its API does not tell."""
+    config = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "/", ".config"))
+    folders: tuple[str, ...] = DEFAULT_FOLDERS
+    for place in places or (
+        Path("/usr/share/containers/containers.conf"),
+        Path("/etc/containers/containers.conf"),
+        *sorted(Path("/etc/containers/containers.conf.d").glob("*.conf")),
+        config / "containers/containers.conf",
+    ):
+        try:
+            listed = tomllib.loads(place.read_text()).get("engine", {}).get("cdi_spec_dirs")
+        except (OSError, ValueError, AttributeError):
+            continue
+        if isinstance(listed, list) and listed:
+            folders = tuple(str(folder) for folder in listed)
+    return folders
+
+
+def lacks_cpuset(uid: int, root: Path = CGROUP) -> bool:
+    """Whether a rootless engine of this user was not delegated the cpuset controller (cgroup v2), so that it drops cpusets."""
+    try:
+        controllers = (root / f"user.slice/user-{uid}.slice/user@{uid}.service/cgroup.controllers").read_text()
+    except OSError:
+        return False
+    return "cpuset" not in controllers.split()
+
+
+def unlinked_nodes(dev: Path = Path("/dev")) -> tuple[str, ...]:
+    """NVIDIA's device nodes without a link in /dev/char, where runc looks when systemd has it set up a container's rules anew."""
+    nodes = [*dev.glob("nvidia[0-9]*"), *dev.glob("nvidiactl"), *dev.glob("nvidia-caps/nvidia-cap*")]
+    found = ((node, number_of(node)) for node in nodes)
+    return tuple(
+        str(node)
+        for node, number in sorted(found)
+        if number is not None and not (dev / f"char/{os.major(number)}:{os.minor(number)}").exists()
+    )
 
 
 def engine_cpus(info: Mapping[str, Any], root: Path = CGROUP) -> CpuSet | None:

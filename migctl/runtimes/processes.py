@@ -17,7 +17,7 @@ from migctl.core.plan import Job
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
 from migctl.runtimes import proc
-from migctl.runtimes.api import Launch, ProgressReport, RuntimeFacts
+from migctl.runtimes.api import CdiEntry, Launch, ProgressReport, RuntimeFacts
 from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt
 from migctl.runtimes.logfile import ended_within, follow_log, read_log, write_log
 from migctl.runtimes.process_stop import KILL_DEADLINE_S, stop_process
@@ -240,6 +240,13 @@ class Processes:
         if attempt.held() or unit.state is JobState.RUNNING:
             raise Busy("still-running", f"{unit.job} still runs (pid {unit.pid})", where=handle, hint="migctl stop")
         attempt.forget()
+
+    def leave(self, name: str) -> None:
+        """Nothing of a process lies outside its folder."""
+
+    def cdi_entries(self) -> tuple[CdiEntry, ...]:
+        """None: a process needs no engine."""
+        return ()
 
     def exec(self, handle: str, command: Sequence[str], *, tty: bool) -> int:  # noqa: ARG002 -- it has this very terminal
         """Run a command here with the job's CPUs, environment, folder and user; returns its exit code as a shell would."""

@@ -82,6 +82,10 @@ class SocketClient:
         """Make a container."""
         return self._json("POST", f"/containers/create?{urlencode({'name': name})}", config)
 
+    def create_podman_container(self, spec: Mapping[str, object]) -> Any:  # noqa: ANN401 -- JSON
+        """Make a container by podman's own API, of which every podman since 4.0 speaks this version."""
+        return json.loads(self._ask("POST", "/v4.0.0/libpod/containers/create", spec, prefix=""))
+
     def start(self, handle: str) -> None:
         """Start it; running already is fine."""
         self._ask("POST", f"/containers/{quote(handle, safe='')}/start")
@@ -102,10 +106,17 @@ class SocketClient:
         return json.loads(self._ask(method, path, body))
 
     def _ask(
-        self, method: str, path: str, body: Mapping[str, object] | None = None, *, wait_s: float = _TIMEOUT_S
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        wait_s: float = _TIMEOUT_S,
+        prefix: str | None = None,
     ) -> bytes:
         data = b"" if body is None else json.dumps(body).encode()
-        prefix = f"/v{self.api_version}" if self.api_version else ""
+        if prefix is None:
+            prefix = f"/v{self.api_version}" if self.api_version else ""
         # HTTP/1.0: the answer ends where the connection does, never in chunks.
         head = (
             f"{method} {prefix}{path} HTTP/1.0\r\nHost: docker\r\n"

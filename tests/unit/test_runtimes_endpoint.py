@@ -15,7 +15,7 @@ from migctl.core.cpuset import CpuSet
 from migctl.errors import HostError
 from migctl.runtimes.containers import Containers
 from migctl.runtimes.endpoint import find_endpoint
-from migctl.runtimes.engine_host import engine_cpus, finds_hook, is_local, toolkit_accepts_variable
+from migctl.runtimes.engine_host import engine_cpus, finds_hook, toolkit_accepts_variable, where_else
 
 
 def context(home: Path, name: str, host: str) -> None:
@@ -139,9 +139,15 @@ def test_the_engines_cpus_are_those_of_the_cgroup_above_its_containers(
 
 
 def test_an_engine_with_another_kernel_is_not_on_this_machine() -> None:
-    assert is_local("/x.sock", {"KernelVersion": os.uname().release})
-    assert not is_local("/x.sock", {"KernelVersion": "5.15.49-linuxkit"})
-    assert not is_local(None, {"KernelVersion": os.uname().release})
+    here = {"KernelVersion": os.uname().release}
+    assert where_else("unix:///x.sock", here) == ""
+    assert where_else("unix:///x.sock", {}) == ""
+    assert "another kernel (5.15.49-linuxkit)" in where_else("unix:///x.sock", {"KernelVersion": "5.15.49-linuxkit"})
+    assert "over the network (tcp://gpu1:2376)" in where_else("tcp://gpu1:2376", here)
+    assert "over the network (ssh://gpu1)" in where_else("ssh://gpu1", here)
+    assert "Docker Desktop" in where_else(
+        "unix:///x.sock", here | {"Platform": {"Name": "Docker Desktop 4.30.0 (149282)"}}
+    )
 
 
 def test_a_toolkit_that_refuses_the_variable_is_recognised(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""Starting one container, and believing nothing: its CPUs and its GPU are read back before its job counts as running."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from migctl.core.observed import Unit
+from migctl.core.record import JobState
+from migctl.errors import HostError
+from migctl.runtimes.container_config import LABEL
+from migctl.runtimes.container_devices import ContainerDevices
+from migctl.runtimes.container_readback import labelled_cpus, wrong_cpus
+from migctl.runtimes.container_stop import KILL_DEADLINE_S
+from migctl.runtimes.container_units import unit_of
+from migctl.runtimes.docker_errors import engine_errors
+from migctl.runtimes.engine_client import Engine
+
+CDI_DEADLINE_S = 3.0
+"""How long an engine may not know a CDI file that is there: it learns of files by a notice of the kernel's, a moment later."""
+_POLL_S = 0.1
+
+
+def start_container(engine: Engine, devices: ContainerDevices, handle: str, name: str, *, local: bool) -> Unit:
+    """Start it; one with other CPUs or another GPU than its own is killed, and its unit says failed.
+
+    Raises:
+        HostError, Busy, PlanError: the engine refused.
+    """
+    _start(engine, handle, name)
+    data = _inspect(engine, handle, name)
+    unit = unit_of(data, local=local)
+    if unit.state is not JobState.RUNNING:
+        return unit
+    wrong = wrong_cpus(unit, labelled_cpus(data, LABEL + "cpus"), local=local)
+    if wrong is None:
+        gpu = devices.verify(unit, data)
+        if gpu.ok:
+            return unit
+        if gpu.ok is None:
+            now = unit_of(_inspect(engine, handle, name), local=local)
+            return now if now.state.ended else replace(unit, reason=f"its GPU could not be verified: {gpu.reason}")
+        wrong = f"no GPU: {gpu.reason}"
+    _kill(engine, handle, name)
+    ended = unit_of(_inspect(engine, handle, name), local=local)
+    return replace(ended, state=JobState.FAILED, reason=wrong)
+
+
+def _start(engine: Engine, handle: str, name: str) -> None:
+    deadline = time.monotonic() + CDI_DEADLINE_S
+    while True:
+        try:
+            with engine_errors(engine.endpoint, name):
+                engine.client.start(handle)
+                return
+        except HostError as error:
+            unresolved = "unresolvable CDI devices" in str(error.data.get("engine", ""))
+            if not unresolved or time.monotonic() > deadline:
+                raise
+        time.sleep(_POLL_S)
+
+
+def _inspect(engine: Engine, handle: str, name: str) -> Mapping[str, Any]:
+    with engine_errors(engine.endpoint, name):
+        data: Mapping[str, Any] = engine.client.inspect_container(handle)
+    return data
+
+
+def _kill(engine: Engine, handle: str, name: str) -> None:
+    try:
+        with engine_errors(engine.endpoint, name):
+            engine.client.kill(handle)
+    except HostError as error:
+        if error.id != "not-running":
+            raise
+    with engine_errors(engine.endpoint, name):
+        engine.client.wait(handle, timeout=KILL_DEADLINE_S)
