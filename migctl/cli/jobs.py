@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
@@ -11,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from migctl.cli.common import Common
-from migctl.cli.output import write_end, write_log
+from migctl.cli.output import write_end, write_log, write_result
 from migctl.cli.signals import detaching
 from migctl.core.record import Record
 from migctl.errors import PlanError
@@ -28,9 +27,9 @@ def show_logs(
     from migctl.engine.targets import find_jobs
 
     session = common.session()
-    ledger = session.ledger(write=False)
-    target = find_jobs(ledger, words, Path.cwd())
-    names = target.jobs or tuple(r.job for r in ledger.records(target.run.name))
+    with session.ledger(write=False) as ledger:
+        target = find_jobs(ledger, words, Path.cwd())
+        names = target.jobs or tuple(r.job for r in ledger.records(target.run.name))
     with detaching(f"migctl stop {target.run.name} ends them") as cancel:
         lines = read_logs(
             session,
@@ -66,7 +65,8 @@ def wait_for(common: Common, words: Sequence[str], *, timeout_s: float | None) -
     from migctl.engine.targets import find_jobs
 
     session = common.session()
-    target = find_jobs(session.ledger(write=False), words, Path.cwd())
+    with session.ledger(write=False) as ledger:
+        target = find_jobs(ledger, words, Path.cwd())
     run = target.run
 
     def ended(record: Record) -> None:
@@ -75,10 +75,12 @@ def wait_for(common: Common, words: Sequence[str], *, timeout_s: float | None) -
 
     with detaching(f"migctl stop {run.name} ends them"):
         records = wait(session, run, target.jobs, timeout_s=timeout_s, on_end=ended)
-    if common.json and all(record.state.value == "succeeded" for record in records.values()):
+    failed = verdict(run.name, records)
+    if common.json:
         jobs = [{"name": r.job, "state": r.state.value, "exit_code": r.exit_code} for r in records.values()]
-        sys.stdout.write(json.dumps({"version": 1, "run": run.name, "jobs": jobs}, indent=2) + "\n")
-    verdict(run.name, records)
+        write_result({"version": 1, "run": run.name, "jobs": jobs}, failed)
+    elif failed is not None:
+        raise failed
 
 
 def run_beside(common: Common, word: str, command: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from migctl.cli.common import Common
-from migctl.cli.output import write, write_json
+from migctl.cli.output import write, write_json, write_result
 from migctl.core.choices import RuntimeName
 from migctl.errors import Drift, HostError
 
@@ -61,15 +61,17 @@ def show_status(common: Common, word: str | None, *, check_drift: bool, everythi
         with session.ledger(write=False) as ledger:
             names = [find_run(ledger, word, Path.cwd()).name]
     view = status(session, names, ended=everything)
+    drift: Drift | None = None
+    if check_drift and view.drift:
+        message = f"{len(view.drift)} differences: {'; '.join(view.drift[:5])}"
+        drift = Drift("drift", message, hint="migctl up, or migctl down")
     if common.json:
         from migctl.render.json_output import status_json
 
-        write_json(status_json(view))
-    else:
-        from migctl.render.status_text import status_text
+        write_result(status_json(view), drift)
+        return
+    from migctl.render.status_text import status_text
 
-        write(status_text(view, common.style(), everything=everything))
-    if check_drift and view.drift:
-        raise Drift(
-            "drift", f"{len(view.drift)} differences: {'; '.join(view.drift[:5])}", hint="migctl up, or migctl down"
-        )
+    write(status_text(view, common.style(), everything=everything))
+    if drift is not None:
+        raise drift

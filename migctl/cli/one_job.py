@@ -63,7 +63,7 @@ def follow_to_end(session: Session, run: Run) -> int:
     """Show the one job's output until it ends; its exit code, or 128 + the signal's number as a shell gives it."""
     from migctl.engine.follow import read_logs, wait
 
-    with detaching(f"migctl down {run.name} ends and removes it") as cancel:
+    with detaching(None, f"interrupted; {run.name} is ended and removed") as cancel:
         for _, line in read_logs(session, run, (), follow=True, tail=None, timestamps=False, since=None, cancel=cancel):
             sys.stdout.buffer.write(line + b"\n")
             sys.stdout.buffer.flush()

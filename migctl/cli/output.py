@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from migctl.core.record import Record
+from migctl.errors import MigctlError
 
 
 def write_json(value: object) -> None:
     """One object on stdout."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def write_result(value: Mapping[str, object], failed: MigctlError | None) -> None:
+    """The answer of a command that may have found a failure: one object, with `errors` in it then.
+
+    Raises:
+        SystemExit: with the failure's exit code.
+    """
+    if failed is None:
+        write_json(value)
+        return
+    from migctl.render.json_output import errors_json
+
+    write_json({**value, "errors": errors_json(failed)["errors"]})
+    raise SystemExit(failed.exit_code)
 
 
 def write(text: str) -> None:

@@ -33,8 +33,7 @@ class Progress:
     ) -> None:
         with self._lock:
             if self._live:
-                sys.stderr.write(_ERASE)
-                sys.stderr.flush()
+                self._write(_ERASE)
 
     def event(self, event: Event) -> None:
         """Take one event."""
@@ -47,6 +46,14 @@ class Progress:
             if not lines and live == self._live:
                 return
             erase = _ERASE if self._live else ""
-            sys.stderr.write(erase + "".join(f"{line}\n" for line in lines) + live)
-            sys.stderr.flush()
+            self._write(erase + "".join(f"{line}\n" for line in lines) + live)
             self._live = live
+
+    def _write(self, text: str) -> None:
+        """Nobody reading progress any more (`2>&1 | head`, a closed terminal) is no reason to leave work half done."""
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            self._silent = True
+            self._live = ""

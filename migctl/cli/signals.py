@@ -54,8 +54,12 @@ def cancelling(first: str, second: str) -> Iterator[threading.Event]:
 
 
 @contextmanager
-def detaching(hint: str) -> Iterator[threading.Event]:
+def detaching(hint: str | None, said: str = "detached; the jobs go on") -> Iterator[threading.Event]:
     """For commands that only look on: a signal ends the looking, never the jobs.
+
+    Args:
+        hint: how to end the jobs.
+        said: what the signal did.
 
     Raises:
         Interrupted: after the signal, with how to stop the jobs.
@@ -65,7 +69,7 @@ def detaching(hint: str) -> Iterator[threading.Event]:
     def on_signal(number: int, _frame: FrameType | None) -> None:
         cancel.set()
         kind = Terminated if number == signal.SIGTERM else Interrupted
-        raise kind("detached", "detached; the jobs go on", hint=hint)
+        raise kind("detached", said, hint=hint)
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

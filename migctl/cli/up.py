@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from migctl.cli.common import Common
-from migctl.cli.output import write, write_end, write_json, write_log
+from migctl.cli.output import write, write_end, write_json, write_log, write_result
 from migctl.cli.progress import Progress
 from migctl.cli.signals import cancelling, detaching
 from migctl.core.plan import Plan
@@ -20,6 +20,8 @@ def bring_up(
     common: Common, session: Session, plan: Plan, options: UpOptions, *, dry_run: bool, wait: bool, attach: bool
 ) -> None:
     """Converge, say what came of it, and wait or attach where asked."""
+    if attach and common.json:
+        raise PlanError("usage", "--attach shows logs, --json one object", hint="migctl up --wait --json")
     if dry_run:
         _show_steps(common, session, plan, options)
         return
@@ -75,12 +77,14 @@ def stay(common: Common, session: Session, result: UpResult) -> None:
 
     with detaching(f"migctl stop {result.run.name} ends them"):
         records = wait(session, result.run, (), timeout_s=None, on_end=ended)
+    failed = verdict(result.run.name, records)
     if common.json:
         from migctl.engine.status import status
         from migctl.render.json_output import status_json
 
-        write_json(status_json(status(session, [result.run.name])))
-    verdict(result.run.name, records)
+        write_result(status_json(status(session, [result.run.name])), failed)
+    elif failed is not None:
+        raise failed
 
 
 def _attach(session: Session, result: UpResult) -> None:

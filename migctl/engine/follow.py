@@ -5,24 +5,29 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from migctl.core.choices import RuntimeName
-from migctl.core.record import Record
+from migctl.core.observed import Observed
+from migctl.core.record import JobState, Record
 from migctl.core.run import Run
-from migctl.engine.observe import Look, look
+from migctl.core.settle import settle
+from migctl.engine.observe import Look, known_gpus
 from migctl.engine.session import Session
-from migctl.errors import Busy, JobsFailed
+from migctl.errors import Busy, JobsFailed, MigctlError
 from migctl.runtimes.api import Runtime
+from migctl.runtimes.logfile import read_log
 
 
 def see(session: Session, run: Run) -> tuple[Look, Runtime]:
-    """The run as it is now."""
-    ledger = session.ledger(write=False)
+    """The run as it is now; without the driver its units alone tell, and of its instances nothing is concluded."""
     runtime = session.runtime(RuntimeName(run.runtime))
-    with session.driver() as driver:
-        return look(session, driver, runtime, ledger, run.name), runtime
+    with session.ledger(write=False) as ledger:
+        records = ledger.records(run.name)
+        units = runtime.units(run.name, [str(ledger.folder(r.run, r.job, r.attempt)) for r in records])
+    boot_now, gpus, _ = known_gpus(session)
+    observed = Observed(boot_id=boot_now, gpus=gpus, units=tuple(units))
+    return Look(observed=observed, records={r.job: settle(r, observed) for r in records}), runtime
 
 
 def wait(
@@ -36,52 +41,71 @@ def wait(
     """Block until these jobs have ended, and return their settled records.
 
     Raises:
-        Busy: not within `timeout_s` seconds; the jobs go on.
+        Busy: not within `timeout_s` seconds, and the jobs go on; or one of them was never started.
+        MigctlError: the runtime does not tell any more.
     """
     seen, runtime = see(session, run)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     chosen = {n: r for n, r in seen.records.items() if not jobs or n in jobs}
-    ended: queue.SimpleQueue[str] = queue.SimpleQueue()
-    running = [r for r in chosen.values() if not r.state.ended and r.container_id is not None]
+    told: queue.SimpleQueue[MigctlError | None] = queue.SimpleQueue()
     for record in chosen.values():
         if record.state.ended:
             on_end(record)
 
-    def one(record: Record) -> None:
-        runtime.wait(record.container_id or "", timeout_s)
-        ended.put(record.job)
+    def one(handle: str) -> None:
+        try:
+            if runtime.wait(handle, timeout_s) is not None:
+                told.put(None)
+        except MigctlError as error:
+            told.put(error)
 
-    for record in running:
-        threading.Thread(target=one, args=(record,), daemon=True).start()
-    left = {record.job for record in running}
+    left = {name: r.container_id for name, r in chosen.items() if not r.state.ended and r.container_id is not None}
+    for handle in left.values():
+        threading.Thread(target=one, args=(handle,), daemon=True).start()
     while left:
         remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
-            left.discard(ended.get(timeout=remaining))
+            error = told.get(timeout=remaining)
         except queue.Empty:
-            raise Busy(
-                "wait-timeout",
-                f"still running after {timeout_s:g} s: {', '.join(sorted(left))}",
-                hint=f"they go on; migctl wait {run.name} waits again, migctl stop ends them",
-                data={"jobs": sorted(left)},
-            ) from None
+            raise _still_running(run, left, timeout_s or 0.0) from None
         fresh, _ = see(session, run)
-        for name in [
-            n for n, r in fresh.records.items() if n in chosen and r.state.ended and not chosen[n].state.ended
-        ]:
+        ended = [name for name in left if fresh.records[name].state.ended]
+        if error is not None and not ended:
+            # A unit that was removed while we waited is settled above; anything else would be told again and again.
+            raise error
+        for name in ended:
             chosen[name] = fresh.records[name]
             on_end(chosen[name])
-            left.discard(name)
+            del left[name]
+    unborn = sorted(name for name, record in chosen.items() if not record.state.ended)
+    if unborn:
+        raise Busy(
+            "not-started",
+            f"not started: {', '.join(unborn)}: an up is at work, or was interrupted",
+            where=f"run {run.name}",
+            hint="migctl up starts them",
+            data={"jobs": unborn},
+        )
     return chosen
 
 
-def verdict(run: str, records: Mapping[str, Record]) -> None:
-    """Raise JobsFailed unless all of them succeeded."""
-    bad = [record for record in records.values() if record.state.ended and record.state.value != "succeeded"]
+def _still_running(run: Run, jobs: Iterable[str], timeout_s: float) -> Busy:
+    names = sorted(jobs)
+    return Busy(
+        "wait-timeout",
+        f"still running after {timeout_s:g} s: {', '.join(names)}",
+        hint=f"they go on; migctl wait {run.name} waits again, migctl stop ends them",
+        data={"jobs": names},
+    )
+
+
+def verdict(run: str, records: Mapping[str, Record]) -> JobsFailed | None:
+    """What is to be said unless all of them succeeded."""
+    bad = [record for record in records.values() if record.state is not JobState.SUCCEEDED]
     if not bad:
-        return
+        return None
     texts = [f"{r.job} {r.state.value}" + (f" ({r.reason})" if r.reason else "") for r in bad]
-    raise JobsFailed(
+    return JobsFailed(
         "jobs-failed",
         f"{len(bad)} of {len(records)} jobs did not succeed: {'; '.join(texts)}",
         where=f"run {run}",
@@ -103,8 +127,9 @@ def read_logs(
 ) -> Iterator[tuple[str, bytes]]:
     """Lines of the jobs' logs with the job's name, as they come; a removed container's from its saved file."""
     seen, runtime = see(session, run)
-    ledger = session.ledger(write=False)
-    lines: queue.Queue[tuple[str, bytes] | None] = queue.Queue(maxsize=1000)
+    with session.ledger(write=False) as ledger:
+        folders = {r.job: ledger.folder(r.run, r.job, r.attempt) for r in seen.records.values()}
+    lines: queue.Queue[tuple[str, bytes] | MigctlError | None] = queue.Queue(maxsize=1000)
     chosen = [r for n, r in seen.records.items() if not jobs or n in jobs]
 
     def one(record: Record) -> None:
@@ -112,9 +137,11 @@ def read_logs(
             if record.container_id is not None:
                 chunks = runtime.logs(record.container_id, follow=follow, tail=tail, timestamps=timestamps, since=since)
             else:
-                chunks = saved(ledger.folder(record.run, record.job, record.attempt) / "log", tail)
+                chunks = read_log(str(folders[record.job] / "log"), tail=tail)
             for line in split_lines(chunks):
                 lines.put((record.job, line))
+        except MigctlError as error:
+            lines.put(error)
         finally:
             lines.put(None)
 
@@ -128,19 +155,10 @@ def read_logs(
             continue
         if item is None:
             open_ends -= 1
+        elif isinstance(item, MigctlError):
+            raise item
         else:
             yield item
-
-
-def saved(path: Path, tail: int | None) -> Iterator[bytes]:
-    """A saved log's bytes; nothing where none was saved."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return
-    if tail is not None:
-        data = b"".join(data.splitlines(keepends=True)[-tail:] if tail else [])
-    yield data
 
 
 def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -6,16 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from migctl.core.cpuset import CpuSet
+from migctl.core.holdings import Holdings, claimed_slices
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
 from migctl.core.observed import Observed
 from migctl.core.record import Record
 from migctl.core.run import Run
 from migctl.core.settle import settle
+from migctl.engine.ruling import ruling
 from migctl.engine.session import Session
-from migctl.errors import HostError
+from migctl.errors import HostError, MigctlError, Notice
 from migctl.host.claims import Claim, read_claims, store_name
-from migctl.host.procfs import boot_id, memory_total_mib
+from migctl.host.procfs import boot_id, memory_total_mib, process_words
 from migctl.host.sysfs import read_topology
 from migctl.nvml.driver import Driver
 from migctl.runtimes.api import Runtime
@@ -41,6 +44,20 @@ def look(session: Session, driver: Driver, runtime: Runtime, ledger: Ledger, run
     return Look(observed=observed, records={r.job: settle(r, observed) for r in records})
 
 
+def known_gpus(session: Session) -> tuple[str, tuple[Gpu, ...], list[Notice]]:
+    """The boot id, what the driver tells of the GPUs, and what it does not; without a driver there are none."""
+    try:
+        with session.driver() as driver:
+            gpus = driver.gpus()
+            return boot(session, driver), gpus, [_notice(error) for error in driver.failures]
+    except MigctlError as error:
+        return boot_id(session.root), (), [_notice(error)]
+
+
+def _notice(error: MigctlError) -> Notice:
+    return Notice(error.id, error.message, hint=error.hint, where=error.where)
+
+
 def boot(session: Session, driver: Driver) -> str:
     """The boot that instances belong to: the kernel's boot id, or the simulated machine's own."""
     return driver.boot_id or boot_id(session.root)
@@ -50,8 +67,9 @@ def machine(session: Session, runtime: Runtime, ledger: Ledger, seen: Observed, 
     """What planning needs beside the look: cores, and what other runs and containers hold."""
     claims = [c for c in read_claims(session.paths.run, seen.boot_id) if not _own(session, c, run)]
     facts = runtime.facts()
+    held = ruling(session)
     topology = read_topology(session.root, pci_ids=[gpu.pci_bus_id for gpu in seen.gpus])
-    return Machine(
+    there = Machine(
         gpus=seen.gpus,
         topology=topology,
         affinity=session.local_affinity(topology.online),
@@ -59,7 +77,20 @@ def machine(session: Session, runtime: Runtime, ledger: Ledger, seen: Observed, 
         claimed={f"{claim.user}/{claim.run}": claim.cpus for claim in claims},
         foreign=tuple(runtime.foreign()),
         owners=owners(ledger, seen, claims),
+        processes={p.pid: process_words(p.pid) for gpu in seen.gpus for p in gpu.processes},
         memory_total_mib=memory_total_mib(session.root),
+        holdings=_holdings(claims, seen.gpus, session.caller.uid) if held is not None else Holdings(),
+    )
+    return held.applied(there) if held is not None else there
+
+
+def _holdings(claims: Sequence[Claim], gpus: Sequence[Gpu], uid: int) -> Holdings:
+    """What the administrator's rules count: this user's other runs, and everybody's memory limits."""
+    mine = [claim for claim in claims if claim.uid == uid]
+    return Holdings(
+        slices=sum(claimed_slices(claim.gpus, gpus) for claim in mine),
+        cpus=CpuSet(cpu for claim in mine for cpu in claim.cpus),
+        memory_mib=sum(claim.memory_mib for claim in claims),
     )
 
 
