@@ -21,6 +21,7 @@ class Cause(StrEnum):
     AFFINITY = "affinity"
     ENGINE = "engine"
     ISOLATED = "isolated"
+    RESERVED = "reserved"
     CLAIMED = "claimed"
     FOREIGN = "foreign"
     SIBLING = "sibling"
@@ -66,8 +67,10 @@ def make_pool(
     foreign: Sequence[ForeignContainer],
     allow_overlap: Collection[str] = (),
     threads_per_core: int | None = None,
+    reserved: CpuSet | None = None,
+    reserved_by: str = "",
 ) -> Pool:
-    """Online ∩ affinity ∩ engine − isolated − claimed − foreign containers' cpusets, as whole cores.
+    """Online ∩ affinity ∩ engine − isolated − reserved − claimed − foreign containers' cpusets, as whole cores.
 
     Args:
         topology: of the machine.
@@ -78,6 +81,8 @@ def make_pool(
             sense: it is reported and not subtracted.
         allow_overlap: names of containers whose CPUs are used all the same.
         threads_per_core: corrects a machine whose topology is hidden.
+        reserved: CPUs that the administrator keeps for the system; `None` = none.
+        reserved_by: the rule that says so.
 
     Raises:
         HostError: this process, or the engine, has no CPU for jobs at all.
@@ -98,6 +103,8 @@ def make_pool(
     cores, half = _allowed(cores, left)
     notices += half
     left = withhold(topology.isolated, Cause.ISOLATED, "isolated (isolcpus or nohz_full)")
+    if reserved is not None:
+        left = withhold(reserved, Cause.RESERVED, f"kept for the system (rule {reserved_by})")
     if not left:
         raise HostError(
             "no-cpus",

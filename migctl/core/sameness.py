@@ -25,6 +25,12 @@ def spec(job: Job, *, with_environment: bool = False) -> str:
     return json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
+def memory_limit_mib(text: str) -> int:
+    """The memory limit in a job's spec, 0 where there is none."""
+    limit = json.loads(text).get("mem_limit_bytes") if text else None
+    return limit >> 20 if isinstance(limit, int) else 0
+
+
 def digest(job: Job, key: bytes) -> str:
     """Sameness of a job over two plans; keyed, so that a label does not let anybody test guesses of a secret."""
     return hashlib.blake2b(spec(job, with_environment=True).encode(), key=key, digest_size=16).hexdigest()
