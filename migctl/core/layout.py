@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from migctl.core.administered import administered
 from migctl.core.choices import Strategy
 from migctl.core.conflict import explain
 from migctl.core.machine import Machine
-from migctl.core.mig import ComputeSlices, Gpu, MemorySlices, Profile
+from migctl.core.mig import UNKNOWN_PLACEMENT, ComputeSlices, Gpu, MemorySlices, Profile
 from migctl.core.ownership import NOT_OURS
 from migctl.core.placement import Conflict, Demand, Occupied, Placed, Room, could_add, place, place_most
 from migctl.core.plan import Auto, Job, Plan
@@ -26,9 +27,11 @@ def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str
         HostError: no selected GPU is able to hold instances.
         DoesNotFit: a job can never run on the selected GPUs, even with all of them empty.
     """
-    able = _able(gpus, enabling=plan.enable_mig)
-    by_uuid = {gpu.uuid: gpu for gpu in able}
     shares = _held(plan, machine)
+    shares |= administered(plan, machine, gpus, shares)
+    placing = any(job.name not in shares for job in plan.jobs)
+    able = _able(gpus, enabling=plan.enable_mig) if placing else tuple(gpu for gpu in gpus if gpu.mig is not None)
+    by_uuid = {gpu.uuid: gpu for gpu in able}
     rooms = tuple(_room(gpu, machine) for gpu in able)
     outcome = _best(plan.name, [job for job in plan.jobs if job.name not in shares], able, rooms)
     for spot in outcome.placed.places:
@@ -38,7 +41,8 @@ def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str
             placement=spot.placement,
             memory_mib=spot.profile.memory_mib,
         )
-    filled = tuple(_fill(room, outcome.placed) for room in rooms)
+    # Without root the driver does not tell where instances lie, and so not what is left.
+    filled = tuple(_fill(room, outcome.placed) for room in rooms if room.gpu.instances_reason is None)
     return shares, Left(
         waiting=outcome.waiting,
         conflict=outcome.conflict,
@@ -178,7 +182,11 @@ def _held(plan: Plan, machine: Machine) -> dict[str, GpuShare]:
             continue
         profile = next((p for p in gpu.profiles if p.id == record.profile_id), None)
         shares[job.name] = GpuShare(
-            gpu=gpu, profile=profile, placement=record.placement, memory_mib=record.memory_mib or gpu.memory_mib
+            gpu=gpu,
+            profile=profile,
+            placement=record.placement,
+            memory_mib=record.memory_mib or gpu.memory_mib,
+            instance_uuid=record.instance.mig_uuid if record.instance is not None and record.instance.foreign else None,
         )
     return shares
 
@@ -186,7 +194,9 @@ def _held(plan: Plan, machine: Machine) -> dict[str, GpuShare]:
 def _room(gpu: Gpu, machine: Machine) -> Room:
     """What lies on a GPU: its instances, and the places of this run's jobs whose instance is not made yet."""
     occupied = [
-        Occupied(i.placement, i.profile_id, machine.owners.get((gpu.uuid, i.gi_id), NOT_OURS)) for i in gpu.instances
+        Occupied(i.placement, i.profile_id, machine.owners.get((gpu.uuid, i.gi_id), NOT_OURS))
+        for i in gpu.instances
+        if i.placement != UNKNOWN_PLACEMENT
     ]
     taken = {o.placement for o in occupied}
     occupied += [
@@ -196,6 +206,8 @@ def _room(gpu: Gpu, machine: Machine) -> Room:
         and record.placement is not None
         and record.profile_id is not None
         and record.placement not in taken
+        # The place of an ended job whose instance is gone (a reboot) is free.
+        and not (record.instance is None and record.state.ended)
     ]
     return Room(gpu, tuple(occupied))
 

@@ -10,6 +10,8 @@ from migctl.core.record import Action, Ownership, Record
 
 NOT_OURS = "not ours"
 """Owner of what migctl did not make."""
+ADMINISTRATORS = "administrator's"
+"""Owner of an instance that a job uses by its UUID."""
 NO_COMPUTE_INSTANCE = "unusable (no compute instance)"
 """A GPU instance in which nothing can run (NVIDIA MIG User Guide: both instances are needed)."""
 
@@ -20,7 +22,7 @@ class Standing(StrEnum):
     NONE = "none"
     """The record owns nothing."""
     OURS = "ours"
-    """Everything matches: GPU UUID, GI id, profile id, placement, MIG UUID, boot id."""
+    """Everything matches: GPU UUID, GI id, profile id, placement, MIG UUID, boot id; of an administrator's: it is there."""
     HALF = "half"
     """Our GPU instance without a compute instance."""
     GONE = "gone"
@@ -35,6 +37,8 @@ def standing(owned: Ownership | None, observed: Observed) -> Standing:
     """Compare an ownership with what is on the GPU now."""
     if owned is None:
         return Standing.NONE
+    if owned.foreign:
+        return _lent(owned, observed)
     if owned.boot_id != observed.boot_id:
         # Instances never survive a reboot (NVIDIA MIG User Guide): what has our ids now is somebody else's.
         return Standing.GONE
@@ -54,6 +58,15 @@ def standing(owned: Ownership | None, observed: Observed) -> Standing:
     compute = found.compute_instances[0]
     same = compute.mig_uuid == owned.mig_uuid and compute.ci_id == owned.ci_id
     return Standing.OURS if same else Standing.TAKEN
+
+
+def _lent(owned: Ownership, observed: Observed) -> Standing:
+    """An administrator's device is known by its UUID alone: it is never destroyed, and after a reboot it may be there again."""
+    gpu = observed.gpu(owned.gpu_uuid)
+    if gpu is None:
+        return Standing.UNKNOWN
+    there = any(ci.mig_uuid == owned.mig_uuid for i in gpu.instances for ci in i.compute_instances)
+    return Standing.OURS if there else Standing.GONE
 
 
 def made_by(record: Record, gpu: Gpu) -> Instance | None:

@@ -10,7 +10,7 @@ from migctl.core.corecells import core_cells
 from migctl.core.cpuset import CpuSet
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu, Instance
-from migctl.core.ownership import NO_COMPUTE_INSTANCE, NOT_OURS
+from migctl.core.ownership import ADMINISTRATORS, NO_COMPUTE_INSTANCE, NOT_OURS
 from migctl.core.pool import Cause, Pool
 from migctl.core.topology import Core, Topology
 from migctl.core.views.cores import CoreMark, CoresView
@@ -20,6 +20,7 @@ _MARKS: Mapping[Cause, CoreMark] = {
     Cause.AFFINITY: CoreMark.UNAVAILABLE,
     Cause.ENGINE: CoreMark.UNAVAILABLE,
     Cause.ISOLATED: CoreMark.ISOLATED,
+    Cause.RESERVED: CoreMark.RESERVED,
     Cause.CLAIMED: CoreMark.CLAIMED,
     Cause.FOREIGN: CoreMark.CONTAINER,
     Cause.SIBLING: CoreMark.UNAVAILABLE,
@@ -45,8 +46,9 @@ def _gpu(allocation: Allocation, machine: Machine, gpu: Gpu, run: str) -> GpuPic
             placement=a.placement,
             profile=a.profile.name,
             compute_slices=a.profile.compute_slices,
-            owner=f"{run}/{a.job.name}",
+            owner=f"{run}/{a.job.name}" if a.instance_uuid is None else ADMINISTRATORS,
             job=a.job.name,
+            note="" if a.instance_uuid is None else f"used by {a.job.name}, and left as it is at the end",
         )
         for a in here
         if a.placement is not None and a.profile is not None
@@ -64,7 +66,7 @@ def _gpu(allocation: Allocation, machine: Machine, gpu: Gpu, run: str) -> GpuPic
         memory_mib=gpu.memory_mib,
         mig=gpu.mig,
         seats=tuple(sorted(seats, key=lambda seat: seat.placement)),
-        whole=tuple(a.job.name for a in here if a.placement is None),
+        whole=tuple(a.job.name for a in here if a.placement is None and a.instance_uuid is None),
         reason=gpu.instances_reason or "",
     )
 

@@ -64,7 +64,7 @@ def difference(wanted: Sequence[Wanted], records: Mapping[str, Record]) -> Diffe
 def steps_up(job: str, record: Record | None, observed: Observed, *, needs_instance: bool) -> Chain:
     """The steps that bring one job to life from where its settled record stands."""
     actions: list[Action] = []
-    if needs_instance:
+    if needs_instance and not (record is not None and record.instance is not None and record.instance.foreign):
         match standing(record.instance if record is not None else None, observed):
             case Standing.NONE | Standing.GONE | Standing.TAKEN:
                 actions += [Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE]

@@ -22,7 +22,13 @@ def settle(record: Record, observed: Observed) -> Record:
     really there, so that the same steps continue (`up`) or undo (`down`).
     """
     record = _settle_instance(record, observed)
-    return _settle_unit(record, observed.unit(record.token), observed)
+    record = _settle_unit(record, observed.unit(record.token), observed)
+    owned = record.instance
+    lent = owned is not None and owned.foreign and record.state is JobState.RUNNING
+    if owned is not None and lent and standing(owned, observed) is Standing.GONE:
+        why = f"its instance {owned.mig_uuid} is gone: an administrator has removed it"
+        return replace(record, state=JobState.LOST, reason=why)
+    return record
 
 
 def _settle_instance(record: Record, observed: Observed) -> Record:

@@ -17,6 +17,8 @@ class GpuShare:
     """`None` under `shared`."""
     placement: Placement | None = None
     memory_mib: int
+    instance_uuid: str | None = None
+    """MIG UUID of an administrator's instance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from migctl.core.administered import chosen_gpus
 from migctl.core.choices import Strategy
 from migctl.core.events import NoteEvent
 from migctl.core.mig import Gpu
 from migctl.core.plan import Plan
 from migctl.core.run import Run
-from migctl.core.selection import select_gpus
 from migctl.engine.apply import Workshop
 from migctl.errors import Busy, HostError, MigctlError, Notice
 
@@ -19,7 +19,7 @@ def to_enable(plan: Plan, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     """The selected GPUs whose mode has to be turned on first; none unless the plan allows it."""
     if not plan.enable_mig or plan.strategy is Strategy.SHARED:
         return ()
-    selected = select_gpus(plan.gpus, gpus, plan.strategy)
+    selected = chosen_gpus(plan, gpus)
     return tuple(gpu for gpu in selected if gpu.mig is not None and not gpu.mig.current and gpu.mig.settled)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -51,6 +52,20 @@ def process_start_ticks(pid: int, root: Path = Path("/")) -> int | None:
         return None
     # The command's name may hold spaces and parentheses; field 22 is counted from the last one (proc_pid_stat(5)).
     return int(text.rpartition(")")[2].split()[19])
+
+
+def process_words(pid: int, root: Path = Path("/")) -> str:
+    """A process in words, as far as this user may know: `pid 4711 (python, of alice)`."""
+    folder = root / f"proc/{pid}"
+    name = _read(folder / "comm")
+    try:
+        uid = folder.stat().st_uid
+        owner = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        owner = f"uid {uid}"
+    except OSError:
+        return f"pid {pid}"
+    return f"pid {pid} ({name}, of {owner})" if name else f"pid {pid} (of {owner})"
 
 
 def process_cpus(pid: int, root: Path = Path("/")) -> CpuSet | None:

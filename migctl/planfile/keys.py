@@ -133,7 +133,6 @@ _ONE_GROUP = "run what must come first from a plan of its own"
 
 # Keys whose behaviour comes later, with the value they have by default and what to do until then.
 _LATER_IN_JOB: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "instance": ((), "use profile: migctl makes the instance"),
     "needs": (("[]",), _ONE_GROUP),
     "stage": ((), _ONE_GROUP),
     "priority": (("0",), "put the more urgent jobs into a plan of their own"),

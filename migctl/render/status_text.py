@@ -256,8 +256,15 @@ def _seat(instance: InstanceView, job: str | None) -> Seat:
         owner=instance.owner,
         job=job,
         foreign=instance.foreign,
-        note="" if instance.mig_uuids else NO_COMPUTE_INSTANCE,
+        note=_note(instance, job),
     )
+
+
+def _note(instance: InstanceView, job: str | None) -> str:
+    """What is special about an instance."""
+    if not instance.mig_uuids:
+        return NO_COMPUTE_INSTANCE
+    return f"used by {job}, and left as it is at the end" if job is not None and instance.foreign else ""
 
 
 def _drift(drift: Sequence[str], style: Style, *, everything: bool) -> list[str]:

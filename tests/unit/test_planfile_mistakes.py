@@ -122,7 +122,6 @@ JOBS = (
     ("instance: [MIG-1, MIG-2]", "two-instances", 15, "one GPU instance", "one UUID"),
     ("instance: MIG-1,MIG-2", "two-instances", 15, "one GPU instance", "one UUID"),
     ("instance: 7", "quote-it", 15, "7 is int for YAML", "quote"),
-    ("instance: MIG-11111111-1111-5111-8111-111111111111", "not-available-yet", 15, "instance", "profile"),
     ("needs: [b]", "not-available-yet", 12, "needs is not available yet", "plan of its own"),
     ("retries: 2", "not-available-yet", 14, "retries", "--retry"),
     ("resumable: true", "not-available-yet", 16, "resumable", "--retry"),

@@ -1,0 +1,70 @@
+"""Where the machine differs from what was recorded, and what a restart of it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from migctl.core.cpuset import CpuSet
+from migctl.core.observed import Observed
+from migctl.core.ownership import Standing, standing
+from migctl.core.record import JobState, Record
+from migctl.core.settle import RESTARTED, lost_by_restart
+from migctl.errors import Notice
+from migctl.host.procfs import process_cpus
+
+
+def differences(before: Mapping[str, Record], settled: Sequence[Record], observed: Observed) -> Iterator[str]:
+    """Every difference of one run, in words.
+
+    Args:
+        before: its records as they were written, by job.
+        settled: the same, brought up to date with what was observed.
+    """
+    for record in settled:
+        name = f"{record.run}/{record.job}"
+        old = before[record.job]
+        match standing(old.instance, observed):
+            case Standing.GONE:
+                since = f": {RESTARTED}" if old.boot_id != observed.boot_id else ""
+                yield f"{name}: its GPU instance is gone{since}"
+            case Standing.TAKEN:
+                yield f"{name}: another GPU instance is in the place of its own"
+            case Standing.HALF:
+                yield f"{name}: its GPU instance has no compute instance"
+            case Standing.NONE | Standing.OURS | Standing.UNKNOWN:
+                pass
+        if record.state is JobState.LOST:
+            yield f"{name}: lost ({record.reason})"
+        real = process_cpus(record.pid) if record.state is JobState.RUNNING and record.pid else None
+        if real is not None and real != record.cpus:
+            yield f"{name}: runs on CPUs {real or CpuSet()}, not on {record.cpus}"
+
+
+def after_restart(
+    run: str, before: Mapping[str, Record], settled: Sequence[Record], observed: Observed
+) -> Notice | None:
+    """What the machine's restart took from a run, and how it comes back; `None` where it took nothing that is missed."""
+    instances = sum(
+        old.instance is not None and not old.instance.foreign and old.instance.boot_id != observed.boot_id
+        for old in before.values()
+    )
+    lost = [record.job for record in settled if lost_by_restart(record)]
+    units = sum(before[r.job].container_id is not None and r.container_id is None for r in settled)
+    if not lost and not instances:
+        return None
+    used = {record.gpu_uuid for record in settled if record.profile is not None}
+    off = [gpu for gpu in observed.gpus if gpu.uuid in used and gpu.mig is not None and not gpu.mig.current]
+    gone = [f"the MIG mode of GPU {gpu.index}" for gpu in off]
+    gone += [_count(instances, "GPU instance")] if instances else []
+    gone += [_count(units, "process or container", "processes or containers")] if units else []
+    jobs = f"; lost: {', '.join(lost[:8])}{' …' if len(lost) > 8 else ''}" if lost else ""
+    return Notice(
+        "restarted",
+        f"{RESTARTED} since {run} was started. Gone with it: {', '.join(gone) or 'its running jobs'}{jobs}",
+        hint=f"migctl resume {run}{' --enable-mig' if off else ''}" if lost else f"migctl down {run}",
+        where=f"run {run}",
+    )
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
