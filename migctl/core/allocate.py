@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from migctl.core.administered import chosen_gpus
 from migctl.core.allocation import Allocation, Assignment, CpuGrant, Idle
 from migctl.core.choices import Strategy
 from migctl.core.cpus import CpuAllocation, CpuDemand, assign, no_free_core
@@ -14,7 +15,6 @@ from migctl.core.memory import memory_notices
 from migctl.core.mig import Gpu
 from migctl.core.plan import ByInstance, ByProfile, BySlices, Job, Plan
 from migctl.core.pool import Pool, fair_part, make_pool
-from migctl.core.selection import select_gpus
 from migctl.core.share import GpuShare
 from migctl.core.sharing import share_out
 from migctl.core.workers import batch_size
@@ -30,14 +30,14 @@ def allocate(plan: Plan, machine: Machine) -> Allocation:
         Busy: others hold what the plan needs.
         HostError: no selected GPU can do what the strategy needs.
     """
-    gpus = select_gpus(plan.gpus, machine.gpus, plan.strategy)
+    gpus = chosen_gpus(plan, machine.usable)
     strategy = plan.strategy or (Strategy.MIG if any(gpu.mig is not None for gpu in gpus) else Strategy.SHARED)
     if strategy is Strategy.SHARED and plan.strategy is None:
         _refuse_instances(plan, gpus)
     shares, left = (lay_out if strategy is Strategy.MIG else share_out)(plan, machine, gpus)
 
     running = [job for job in plan.jobs if job.name in shares]
-    pool = _pool(plan, machine, [share.gpu for share in shares.values()] or gpus)
+    pool = _pool(plan, machine, list(shares.values()), gpus)
     cpus = assign(
         [_cpu_demand(job, shares[job.name], machine) for job in running],
         pool,
@@ -92,7 +92,7 @@ def _refuse_instances(plan: Plan, gpus: Sequence[Gpu]) -> None:
         )
 
 
-def _pool(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> Pool:
+def _pool(plan: Plan, machine: Machine, shares: Sequence[GpuShare], selected: Sequence[Gpu]) -> Pool:
     """The cores this plan may use: what nobody else holds, and of that its fair part near its GPUs."""
     pool = make_pool(
         machine.topology,
@@ -102,22 +102,28 @@ def _pool(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> Pool:
         foreign=machine.foreign,
         allow_overlap=plan.allow_overlap,
         threads_per_core=plan.threads_per_core,
+        reserved=machine.reserved,
+        reserved_by=machine.reserved_by,
     )
-    used = {gpu.uuid: gpu for gpu in gpus}
+    used = {gpu.uuid: gpu for gpu in ([share.gpu for share in shares] or selected)}
+    lent = frozenset(share.instance_uuid for share in shares if share.instance_uuid is not None)
     nodes = {machine.topology.pci_nodes.get(gpu.pci_bus_id) for gpu in used.values()}
     return fair_part(
         pool,
         machine.topology,
         gpus_of_plan=len(used),
         gpus_in_machine=len(machine.gpus),
-        slices_share=_slices_share(plan, machine, tuple(used.values())),
+        slices_share=_slices_share(plan, machine, tuple(used.values()), lent),
         cpu_share=plan.cpu_share,
         near_nodes=frozenset(node for node in nodes if node is not None),
     )
 
 
-def _slices_share(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> Fraction:
-    """Which part of its GPUs' compute slices a plan can have where others hold some; 1 where nobody else does."""
+def _slices_share(plan: Plan, machine: Machine, gpus: Sequence[Gpu], lent: frozenset[str]) -> Fraction:
+    """Which part of its GPUs' compute slices a plan can have where others hold some; 1 where nobody else does.
+
+    `lent` are the MIG UUIDs of administrators' instances that it uses.
+    """
     total = others = 0
     for gpu in gpus:
         slices = {p.id: p.compute_slices for p in gpu.profiles}
@@ -126,6 +132,7 @@ def _slices_share(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> Fraction
             slices.get(i.profile_id, 0)
             for i in gpu.instances
             if not machine.owners.get((gpu.uuid, i.gi_id), "").startswith(f"{plan.name}/")
+            and not any(ci.mig_uuid in lent for ci in i.compute_instances)
         )
     return Fraction(max(total - others, 1), total) if others and total else Fraction(1)
 
@@ -160,6 +167,7 @@ def _assignment(job: Job, share: GpuShare, grant: CpuGrant) -> Assignment:
         memory_mib=share.memory_mib,
         cpu=grant,
         batch_size=batch,
+        instance_uuid=share.instance_uuid,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.holdings import Holdings
 from migctl.core.mig import Gpu
 from migctl.core.observed import ForeignContainer
 from migctl.core.record import Record
@@ -28,7 +29,22 @@ class Machine:
     foreign: tuple[ForeignContainer, ...] = ()
     owners: Mapping[tuple[str, int], str] = field(default_factory=dict)
     """Who made an instance: (GPU UUID, GI id) → `run/job` or `user/run`; missing = not made by migctl."""
+    processes: Mapping[int, str] = field(default_factory=dict)
+    """Who the processes on the GPUs are, in words, by pid."""
     held: Mapping[str, Record] = field(default_factory=dict)
     """This run's jobs that have a place already (settled records), by job name: their place and CPUs stay."""
     memory_total_mib: int | None = None
     """RAM of the machine."""
+    allowed: frozenset[str] | None = None
+    """UUIDs of the GPUs that the administrator lets this user have; `None` = all."""
+    reserved: CpuSet = CpuSet()
+    """CPUs that the administrator keeps for the system."""
+    reserved_by: str = ""
+    """The rule that says so."""
+    holdings: Holdings = field(default_factory=Holdings)
+    """What other runs hold, as far as the administrator's rules count it."""
+
+    @property
+    def usable(self) -> tuple[Gpu, ...]:
+        """The GPUs that this user may have."""
+        return self.gpus if self.allowed is None else tuple(gpu for gpu in self.gpus if gpu.uuid in self.allowed)

@@ -6,20 +6,24 @@ import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+from migctl.core.administered import device
 from migctl.core.allocate import allocate
 from migctl.core.allocation import Allocation, Assignment
 from migctl.core.choices import Strategy
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
+from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
 from migctl.core.reconcile import Difference, Wanted, difference, steps_down, steps_up
-from migctl.core.record import JobState, Record
+from migctl.core.record import JobState, Ownership, Record
 from migctl.core.sameness import digest, spec
 from migctl.core.settle import lost_by_restart
 from migctl.core.steps import Chain
 from migctl.engine.apply import Workshop
 from migctl.engine.observe import Look
 from migctl.engine.observe import machine as observe_machine
+from migctl.engine.ruling import refuse, ruling
+from migctl.errors import MigctlError
 
 _UNBORN = (JobState.QUEUED, JobState.STARTING)
 _AGAIN = frozenset({JobState.FAILED, JobState.STOPPED, JobState.LOST})
@@ -73,7 +77,7 @@ def decide(
     other = {*diff.changed, *diff.removed}
     # What never ran has nothing worth keeping: an `up` that was cut short does not bind the plan that comes after it.
     unborn = {name for name in other if seen.records[name].state in _UNBORN}
-    stranded = {name for name in diff.unfinished if _stranded(seen.records[name])}
+    stranded = {name for name in diff.unfinished if _stranded(seen.records[name], seen)}
     leaving = once_more | unborn | stranded | (other if replacing else set())
     staying = {name: record for name, record in seen.records.items() if name not in leaving}
     allocation = allocate(
@@ -113,7 +117,7 @@ def _has_place(record: Record) -> bool:
     return record.state not in _UNBORN or record.instance is not None or record.container_id is not None
 
 
-def _stranded(record: Record) -> bool:
+def _stranded(record: Record, seen: Look) -> bool:
     """Whether a job was created, but not started, for an instance that is gone (a reboot, or somebody's hand), or misplaced.
 
     Its place may be another's by now, so it is undone and placed anew.
@@ -121,7 +125,9 @@ def _stranded(record: Record) -> bool:
     owned = record.instance
     if owned is None:
         return record.container_id is not None and record.profile_id is not None
-    return not owned.foreign and (owned.placement, owned.profile_id) != (record.placement, record.profile_id)
+    if owned.foreign:
+        return standing(owned, seen.observed) is Standing.GONE
+    return (owned.placement, owned.profile_id) != (record.placement, record.profile_id)
 
 
 def _without(gpus: tuple[Gpu, ...], leaving: list[Record]) -> tuple[Gpu, ...]:
@@ -154,6 +160,24 @@ def _record(plan: Plan, assignment: Assignment, strategy: Strategy, job_digest: 
         grace_s=assignment.job.stop_grace_period_s,
         boot_id=seen.observed.boot_id,
         created_at=now,
+        instance=_lent(assignment, seen),
+    )
+
+
+def _lent(assignment: Assignment, seen: Look) -> Ownership | None:
+    """The administrator's instance that the job is to use."""
+    found = device(assignment.instance_uuid or "", seen.observed.gpus)
+    if found is None:
+        return None
+    return Ownership(
+        gpu_uuid=found.gpu.uuid,
+        gi_id=found.instance.gi_id,
+        profile_id=found.instance.profile_id,
+        placement=found.instance.placement,
+        boot_id=seen.observed.boot_id,
+        ci_id=found.compute.ci_id,
+        mig_uuid=found.compute.mig_uuid,
+        foreign=True,
     )
 
 
@@ -183,6 +207,8 @@ class Considered:
     decision: Decision
     seen: Look
     machine: Machine
+    broken: tuple[MigctlError, ...] = ()
+    """The administrator's rules that starting these jobs would break."""
 
 
 def consider(
@@ -191,6 +217,9 @@ def consider(
     """Look at the machine and decide; `adjust` puts another machine's cores in place of this one's."""
     seen = shop.look(plan.name)
     there = adjust(observe_machine(shop.session, shop.runtime, shop.ledger, seen.observed, plan.name))
+    held = ruling(shop.session)
+    if held is not None:
+        refuse(held.on_gpus(plan, there.gpus))
     decision = decide(
         plan,
         there,
@@ -201,4 +230,6 @@ def consider(
         replacing=options.replacing,
         again=options.again,
     )
-    return Considered(decision=decision, seen=seen, machine=there)
+    # What runs already is left alone whatever the rules say now: they are asked only where something would be started.
+    broken = held.on_plan(plan, decision.allocation, there) if held is not None and decision.chains else ()
+    return Considered(decision=decision, seen=seen, machine=there, broken=broken)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from migctl.core.administered import chosen_gpus
 from migctl.core.allocate import allocate
 from migctl.core.allocation import Allocation
 from migctl.core.choices import Strategy
@@ -14,7 +15,6 @@ from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
 from migctl.core.pictures import gpu_pictures, pool_view
 from migctl.core.plan import Auto, ByInstance, Plan
-from migctl.core.selection import select_gpus
 from migctl.core.sizes import options
 from migctl.core.steps import sentence
 from migctl.core.topology import flat
@@ -24,7 +24,7 @@ from migctl.core.workers import reserved_cores
 from migctl.engine.apply import Workshop
 from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.session import Session
-from migctl.errors import MigctlError
+from migctl.errors import MigctlError, Notice
 from migctl.host.procfs import memory_total_mib, own_affinity
 from migctl.host.sysfs import read_topology
 from migctl.nvml.models import board_gpu, parse_boards
@@ -62,9 +62,11 @@ def view(session: Session, plan: Plan, elsewhere: Elsewhere) -> PlanView:
             report=lambda _: None,
         )
         found = consider(shop, plan, UpOptions(), lambda there: _with_cores(there, elsewhere))
+        broken = tuple(Notice(e.id, e.message, hint=e.hint, where=e.where) for e in found.broken)
+        allocation = found.decision.allocation
         return _view(
             plan,
-            found.decision.allocation,
+            replace(allocation, notices=(*broken, *allocation.notices)),
             found.machine,
             steps_in_words(found.decision),
             _label(elsewhere),
@@ -75,7 +77,7 @@ def view(session: Session, plan: Plan, elsewhere: Elsewhere) -> PlanView:
 def _view(
     plan: Plan, allocation: Allocation, machine: Machine, steps: tuple[str, ...], label: str, simulated: str
 ) -> PlanView:
-    gpus = select_gpus(plan.gpus, machine.gpus, plan.strategy)
+    gpus = chosen_gpus(plan, machine.usable)
     jobs = {a.job.name: a.cpu.cpus for a in allocation.assignments}
     reserved = reserved_cores(len(jobs), plan.reserve_cores)
     return PlanView(

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from migctl.core.choices import RuntimeName
 from migctl.core.corecells import cores_view
-from migctl.core.cpuset import CpuSet
 from migctl.core.mig import Gpu
 from migctl.core.observed import Observed, Unit
-from migctl.core.ownership import NOT_OURS, Standing, standing
+from migctl.core.ownership import ADMINISTRATORS, NOT_OURS
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
 from migctl.core.settle import settle
 from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView, run_state
-from migctl.engine.observe import boot, elsewhere, other_nvml, owners
+from migctl.engine.drift import after_restart, differences
+from migctl.engine.observe import elsewhere, known_gpus, other_nvml, owners
 from migctl.engine.session import Session
 from migctl.errors import MigctlError, Notice
 from migctl.host.claims import read_claims
-from migctl.host.procfs import boot_id, process_cpus
 from migctl.host.sysfs import read_topology
 from migctl.store.ledger import Ledger
 
@@ -33,7 +32,7 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
     with session.ledger(write=False) as ledger:
         runs = [run for run in ledger.runs(ended=ended) if names is None or run.name in names]
         notices = list(ledger.notices)
-        boot_now, gpus, problems = _gpus(session)
+        boot_now, gpus, problems = known_gpus(session)
         notices += problems
         units, silent = _units(session, ledger, runs, notices)
         observed = Observed(boot_id=boot_now, gpus=gpus, units=units)
@@ -46,12 +45,20 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
             if away:
                 message, hint = other_nvml(run)
                 notices.append(Notice("other-nvml", f"{message}; shown is what was recorded", hint=hint))
+        before = {run: {record.job: record for record in ledger.records(run)} for run in settled}
+        notices += [n for run, now in settled.items() if (n := after_restart(run, before[run], now, observed))]
+        lent = {
+            (r.instance.gpu_uuid, r.instance.gi_id)
+            for records in settled.values()
+            for r in records
+            if r.instance is not None and r.instance.foreign
+        }
         claims = list(read_claims(session.paths.run, boot_now))
         made_by = owners(ledger, observed, claims)
         return StatusView(
             now=session.now(),
             runs=tuple(_run(run, settled[run.name], ledger) for run in runs),
-            gpus=tuple(_gpu(gpu, made_by) for gpu in gpus),
+            gpus=tuple(_gpu(gpu, made_by, lent) for gpu in gpus),
             cores=cores_view(
                 read_topology(session.root),
                 {
@@ -61,20 +68,10 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
                     if record.state in (JobState.RUNNING, JobState.STARTING)
                 },
             ),
-            drift=tuple(_drift(settled, ledger, observed)),
+            drift=tuple(d for run, now in settled.items() for d in differences(before[run], now, observed)),
             notices=tuple(notices),
             simulated=session.nvml,
         )
-
-
-def _gpus(session: Session) -> tuple[str, tuple[Gpu, ...], list[Notice]]:
-    try:
-        with session.driver() as driver:
-            gpus = driver.gpus()
-            failures = [Notice(e.id, e.message, hint=e.hint, where=e.where) for e in driver.failures]
-            return boot(session, driver), gpus, failures
-    except MigctlError as error:
-        return boot_id(session.root), (), [Notice(error.id, error.message, hint=error.hint, where=error.where)]
 
 
 def _units(
@@ -135,7 +132,7 @@ def _job(record: Record) -> JobView:
     )
 
 
-def _gpu(gpu: Gpu, made_by: Mapping[tuple[str, int], str]) -> GpuView:
+def _gpu(gpu: Gpu, made_by: Mapping[tuple[str, int], str], lent: Collection[tuple[str, int]]) -> GpuView:
     slices = {p.id: p.compute_slices for p in gpu.profiles}
     return GpuView(
         uuid=gpu.uuid,
@@ -153,34 +150,12 @@ def _gpu(gpu: Gpu, made_by: Mapping[tuple[str, int], str]) -> GpuView:
                 placement=instance.placement,
                 compute_slices=slices.get(instance.profile_id),
                 mig_uuids=tuple(ci.mig_uuid for ci in instance.compute_instances),
-                owner=made_by.get((gpu.uuid, instance.gi_id), NOT_OURS),
-                foreign=(gpu.uuid, instance.gi_id) not in made_by,
+                owner=made_by.get((gpu.uuid, instance.gi_id), NOT_OURS)
+                if (gpu.uuid, instance.gi_id) not in lent
+                else ADMINISTRATORS,
+                foreign=(gpu.uuid, instance.gi_id) not in made_by or (gpu.uuid, instance.gi_id) in lent,
             )
             for instance in sorted(gpu.instances, key=lambda i: (i.placement, i.gi_id))
         ),
         instances_reason=gpu.instances_reason,
     )
-
-
-def _drift(settled: Mapping[str, Sequence[Record]], ledger: Ledger, observed: Observed) -> list[str]:
-    """Every difference between what was recorded and what is there."""
-    found: list[str] = []
-    for run, now in settled.items():
-        before = {record.job: record for record in ledger.records(run)}
-        for record in now:
-            name = f"{run}/{record.job}"
-            match standing(before[record.job].instance, observed):
-                case Standing.GONE:
-                    found.append(f"{name}: its GPU instance is gone")
-                case Standing.TAKEN:
-                    found.append(f"{name}: another GPU instance is in the place of its own")
-                case Standing.HALF:
-                    found.append(f"{name}: its GPU instance has no compute instance")
-                case Standing.NONE | Standing.OURS | Standing.UNKNOWN:
-                    pass
-            if record.state is JobState.LOST:
-                found.append(f"{name}: lost ({record.reason})")
-            real = process_cpus(record.pid) if record.state is JobState.RUNNING and record.pid else None
-            if real is not None and real != record.cpus:
-                found.append(f"{name}: runs on CPUs {real or CpuSet()}, not on {record.cpus}")
-    return found
