@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
 
@@ -11,6 +12,7 @@ from migctl.errors import MigctlError
 
 def print_error(error: MigctlError, *, as_json: bool) -> None:
     """Say what is wrong, where, why, and what to do next."""
+    error = _with_sudo(error)
     if as_json:
         from migctl.render.json_output import errors_json
 
@@ -20,6 +22,19 @@ def print_error(error: MigctlError, *, as_json: bool) -> None:
     from migctl.render.errors_text import error_text
 
     sys.stderr.write(error_text(error, style(sys.stderr, no_color="--no-color" in sys.argv)) + "\n")
+
+
+def _with_sudo(error: MigctlError) -> MigctlError:
+    """What root may do is said as the whole line to type: this very command, with what sudo must hand on."""
+    if os.geteuid() == 0 or not any(one.data.get("needs_root") for one in error.all):
+        return error
+    from migctl.host.sudo import sudo_line
+
+    line = sudo_line(os.environ)
+    for one in error.all:
+        if one.data.get("needs_root"):
+            one.hint = f"{line}   or {one.hint}" if one.hint else line
+    return error
 
 
 def report_bug(error: BaseException, *, as_json: bool) -> None:

@@ -52,6 +52,11 @@ class Rules:
     images: Rule[tuple[str, ...]] | None = None
     """Patterns with `*`, `?` and `[…]`; without a tag, any tag."""
 
+    @property
+    def given(self) -> tuple[Rule[object], ...]:
+        """The rules that there are."""
+        return tuple(rule for f in fields(self) if (rule := getattr(self, f.name)) is not None)
+
     def before(self, other: Rules) -> Rules:
         """These rules, and the other's where there is none."""
         missing = {f.name: getattr(other, f.name) for f in fields(self) if getattr(self, f.name) is None}

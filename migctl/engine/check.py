@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from migctl.core.choices import RuntimeName
 from migctl.core.mig import Gpu
 from migctl.core.plan import Plan
 from migctl.core.views.findings import Finding, Level
+from migctl.engine import rights
+from migctl.engine.check_access import engine_findings
+from migctl.engine.ruling import ruling
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
+from migctl.host.sudo import sudo_line
 from migctl.host.sysfs import read_topology
-
-_CONFIG_CAPABILITY = Path("/proc/driver/nvidia/capabilities/mig/config")
 
 
 def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Finding, ...]:
@@ -26,21 +26,17 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
         gpus = driver.gpus()
         findings.append(_ok("driver", driver.label))
         findings += [_failure(error) for error in driver.failures]
-    findings += [finding for gpu in gpus for finding in _gpu(gpu)]
-    if not session.simulated and gpus:
-        findings.append(_rights())
+    findings += [finding for gpu in gpus for finding in _gpu(gpu, sudo_line(session.environ))]
     with _told(findings):
         findings.append(_cpus(session))
     with _told(findings):
-        facts = session.runtime(runtime).facts()
-        where = f" at {facts.endpoint}" if facts.endpoint else ""
-        findings.append(_ok("runtime", f"{facts.name}{where}"))
         if runtime is RuntimeName.DOCKER:
-            findings.append(_access(facts.gpu_access, simulated=session.simulated))
-            if facts.cpus is not None:
-                findings.append(_ok("engine-cpus", f"the engine may use CPUs {facts.cpus}"))
-    findings.append(_writable("state-dir", session.paths.state))
-    findings.append(_writable("run-dir", session.paths.run))
+            findings += engine_findings(session.runtime(runtime), gpus, simulated=session.simulated)
+        else:
+            findings.append(_ok("runtime", session.runtime(runtime).facts().name))
+    findings += rights.findings(session, _up(plan), real_gpus=bool(gpus) and not session.simulated)
+    with _told(findings):
+        findings += _policy(session)
     if plan is not None:
         with _told(findings):
             from migctl.engine.converge import preview
@@ -53,6 +49,20 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
                 _failure(blocked) if blocked is not None else _ok("plan", f"{plan.name}: {count} jobs fit at once")
             )
     return tuple(findings)
+
+
+def _up(plan: Plan | None) -> list[str]:
+    return ["up", plan.path] if plan is not None and plan.path else ["up"]
+
+
+def _policy(session: Session) -> Iterator[Finding]:
+    """The administrator's rules, as far as they concern this user."""
+    held = ruling(session)
+    if held is None:
+        yield _ok("policy", "this machine has no policy: everything is allowed")
+        return
+    names = ", ".join(rule.name for rule in held.rules.given) or "none of its rules concerns you"
+    yield _ok("policy", f"{held.policy.file} of {held.policy.owner}: {names}")
 
 
 def _ok(finding: str, message: str) -> Finding:
@@ -72,7 +82,7 @@ def _told(findings: list[Finding]) -> Iterator[None]:
         findings += [_failure(one) for one in error.all]
 
 
-def _gpu(gpu: Gpu) -> Iterator[Finding]:
+def _gpu(gpu: Gpu, as_root: str) -> Iterator[Finding]:
     name = f"GPU {gpu.index} ({gpu.name})"
     if gpu.mig is None:
         yield Finding(
@@ -104,7 +114,7 @@ def _gpu(gpu: Gpu) -> Iterator[Finding]:
             id="instances-hidden",
             level=Level.WARNING,
             message=f"{name}: {gpu.instances_reason}",
-            hint="run it with sudo",
+            hint=as_root,
         )
         return
     count = len(gpu.instances)
@@ -125,18 +135,6 @@ def _mode(on: bool) -> str:
     return "on" if on else "off"
 
 
-def _rights() -> Finding:
-    """Creating instances needs root, or read access to the mig/config capability (NVIDIA MIG User Guide, "Device nodes")."""
-    if os.geteuid() == 0 or os.access(_CONFIG_CAPABILITY, os.R_OK):
-        return _ok("rights", "GPU instances may be created and destroyed")
-    return Finding(
-        id="no-permission",
-        level=Level.FAILURE,
-        message=f"uid {os.geteuid()} may not create GPU instances: {_CONFIG_CAPABILITY} is not readable",
-        hint="sudo --preserve-env=DOCKER_HOST,MIGCTL_STATE_DIR migctl up",
-    )
-
-
 def _cpus(session: Session) -> Finding:
     topology = read_topology(session.root)
     mine = session.local_affinity(topology.online)
@@ -150,28 +148,3 @@ def _cpus(session: Session) -> Finding:
             hint="threads_per_core: 2 in the plan, where two vCPUs are one core",
         )
     return _ok("cpus", text)
-
-
-def _access(text: str, *, simulated: bool) -> Finding:
-    if text.startswith("none"):
-        level = Level.WARNING if simulated else Level.FAILURE
-        return Finding(
-            id="no-gpu-access",
-            level=level,
-            message=f"containers get no GPU device: {text.removeprefix('none').lstrip(': ') or 'the engine has no way'}",
-            hint="install the NVIDIA Container Toolkit: nvidia-ctk runtime configure --runtime=docker",
-        )
-    return _ok("gpu-access", f"containers get their instance by {text}")
-
-
-def _writable(finding: str, folder: Path) -> Finding:
-    """Whether it can be written, or made where it is missing."""
-    there = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
-    if os.access(there, os.W_OK | os.X_OK):
-        return _ok(finding, str(folder))
-    return Finding(
-        id=f"{finding}-unwritable",
-        level=Level.FAILURE,
-        message=f"{folder} cannot be written",
-        hint="--state-dir DIR" if finding == "state-dir" else "MIGCTL_RUN_DIR",
-    )

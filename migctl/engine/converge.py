@@ -16,11 +16,14 @@ from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
+from migctl.core.sameness import memory_limit_mib
 from migctl.engine.apply import Workshop
 from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.launch import LaunchPad
 from migctl.engine.mode import enable, restore, to_enable
 from migctl.engine.observe import Look, check_source, machine
+from migctl.engine.rights import require_instances
+from migctl.engine.ruling import refuse, refuse_mode
 from migctl.engine.session import Session
 from migctl.errors import (
     HostError,
@@ -57,7 +60,9 @@ def preview(session: Session, plan: Plan, options: UpOptions) -> Decision:
             ledger=session.ledger(write=False),
             report=lambda _: None,
         )
-        return consider(shop, plan, options).decision
+        found = consider(shop, plan, options)
+        refuse(found.broken)
+        return found.decision
 
 
 def converge(
@@ -80,11 +85,14 @@ def converge(
         check_source(session, driver, ledger, ledger.run(plan.name))
         off = to_enable(plan, driver.gpus())
         if off:
+            refuse_mode(session, off)
             stack.enter_context(session.lock("machine", wait_s=options.wait_for_s))
             stack.enter_context(_mode_on(shop, plan, options, off))
         first = consider(shop, plan, options)
         decision, seen = first.decision, first.seen
+        refuse(first.broken)
         _refuse_waiting(decision.allocation)
+        require_instances(session, decision.records)
         images = _prepare(session, runtime, decision, {})
         if not off:
             stack.enter_context(session.lock("machine", wait_s=options.wait_for_s))
@@ -93,6 +101,7 @@ def converge(
             # Somebody was quicker: with instances, or (where GPUs are shared) only with claims on cores.
             second = consider(shop, plan, options)
             decision, seen = second.decision, second.seen
+            refuse(second.broken)
             _refuse_waiting(decision.allocation)
             images = _prepare(session, runtime, decision, images)
         _write_down(ledger, plan.name, seen, {chain.job for chain in (*decision.undo, *decision.chains)})
@@ -109,7 +118,9 @@ def _mode_on(shop: Workshop, plan: Plan, options: UpOptions, off: Sequence[Gpu])
     Drivers that tell the profiles with the mode off let the plan be checked first, so that a plan that cannot fit changes nothing.
     """
     if all(gpu.profiles for gpu in off):
-        _refuse_waiting(consider(shop, plan, options).decision.allocation)
+        found = consider(shop, plan, options)
+        refuse(found.broken)
+        _refuse_waiting(found.decision.allocation)
     run = shop.ledger.run(plan.name) or Run(
         name=plan.name,
         plan_path=plan.path,
@@ -255,6 +266,7 @@ def _claim(session: Session, run: Run, records: Iterable[Record], boot_id: str) 
             gpus={uuid: tuple(places) for uuid, places in gpus.items()},
             boot_id=boot_id,
             store=store,
+            memory_mib=sum(memory_limit_mib(r.spec) for r in alive if not r.state.ended),
         ),
     )
 

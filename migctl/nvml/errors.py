@@ -140,7 +140,7 @@ def nvml_error(code: int, *, call: str, doing: str, gpu: str | None = None) -> M
         f"{doing} failed: {meaning} (NVML: {code_name(code)} from {call})",
         where=_gpu(gpu),
         hint=hint,
-        data={"nvml_code": code, "nvml_call": call, "gpu": gpu},
+        data={"nvml_code": code, "nvml_call": call, "gpu": gpu, "needs_root": code == Code.NO_PERMISSION},
     )
 
 

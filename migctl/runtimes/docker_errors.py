@@ -202,7 +202,8 @@ def unreachable(error: BaseException, endpoint: Endpoint) -> HostError:
             "engine-not-permitted",
             f"the container engine's socket may not be used by this user: {place}",
             where=endpoint.url,
-            hint="sudo, or join the socket's group: sudo usermod -aG docker $USER, then log in again",
+            hint="join the socket's group: sudo usermod -aG docker $USER, then log in again",
+            data={"needs_root": True},
         )
     return HostError(
         "no-engine",

@@ -33,14 +33,15 @@ def caller_environment(environ: Mapping[str, str]) -> Mapping[str, str]:
     """
     if os.geteuid() != 0 or "SUDO_UID" not in environ:
         return environ
-    shell = _environment_of_sudo(os.getppid())
+    shell = environment_of_sudo(os.getppid())
     if shell is None:
         return environ
     taken = {k: v for k, v in shell.items() if k in _OF_THE_SHELL or k.startswith("CONDA_")}
     return {**environ, **taken}
 
 
-def _environment_of_sudo(pid: int) -> dict[str, str] | None:
+def environment_of_sudo(pid: int) -> dict[str, str] | None:
+    """What the sudo process at or above `pid` was started with, the shell's own environment; `None` where it cannot be known."""
     for _ in range(_ANCESTORS):
         try:
             folder = Path("/proc", str(pid))
