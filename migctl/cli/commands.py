@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from migctl.cli import inspect_commands, job_commands, run_commands, table_commands
+from migctl.cli import inspect_commands, job_commands, mode_commands, run_commands, table_commands
 from migctl.cli.parameters import CommandBody
 
 COMMANDS: Mapping[str, CommandBody] = {
@@ -12,6 +12,7 @@ COMMANDS: Mapping[str, CommandBody] = {
     **inspect_commands.COMMANDS,
     **job_commands.COMMANDS,
     **table_commands.COMMANDS,
+    **mode_commands.COMMANDS,
 }
 HIDDEN = frozenset({"ps"})
 """Other names of commands, for the fingers of those who use `docker`."""

@@ -14,7 +14,6 @@ from migctl.core.services import monitoring_units
 from migctl.errors import HostError
 from migctl.host.paths import make_shared
 
-_NAME: Final = "stopped-services.json"
 _MOST_BYTES: Final = 1 << 16
 
 
@@ -49,7 +48,7 @@ def read_pause(run_dir: Path, boot_id: str) -> Pause | None:
     Anybody may write into the folder, so only root's file or one's own is believed, and it can name monitoring services only.
     """
     try:
-        descriptor = os.open(run_dir / _NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(_path(run_dir, boot_id), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -72,8 +71,8 @@ def write_pause(run_dir: Path, pause: Pause) -> None:
     Raises:
         HostError: it cannot be written; then no service may be touched.
     """
-    path = run_dir / _NAME
-    draft = run_dir / f".{_NAME}.{os.urandom(8).hex()}"
+    path = _path(run_dir, pause.boot_id)
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         if not pause.units:
             path.unlink(missing_ok=True)
@@ -93,6 +92,11 @@ def write_pause(run_dir: Path, pause: Pause) -> None:
             where=str(path),
             hint="make room there, or set MIGCTL_RUN_DIR",
         ) from error
+
+
+def _path(run_dir: Path, boot_id: str) -> Path:
+    """One a boot: a simulated machine has boots of its own, and must not write over the real one's."""
+    return run_dir / f"stopped-services-{boot_id[:36]}.json"
 
 
 def _encoded(pause: Pause) -> dict[str, object]:

@@ -1,0 +1,122 @@
+"""Whether anything runs on a GPU: what must be so before its MIG mode is changed or it is reset."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+
+from migctl.core.events import Event, NoteEvent
+from migctl.core.holders import Holder, Purpose, Sighting, advice, held_by
+from migctl.core.mig import Gpu
+from migctl.core.observed import Observed
+from migctl.core.services import Role
+from migctl.engine.holding import LOOK_AGAIN_S, ends_of, holders_data, sight, waiting
+from migctl.engine.observe import owners
+from migctl.engine.session import Session
+from migctl.errors import Busy
+from migctl.host.claims import read_claims
+from migctl.host.endings import wait_for_an_end
+from migctl.nvml.driver import Driver
+from migctl.nvml.open import released
+from migctl.store.ledger import Ledger
+
+_ONLY_LOOKING = (Role.MONITORING, Role.FABRIC)
+
+
+def at_work(sighting: Sighting) -> Sighting:
+    """Those of the holders whose work would be lost; a monitoring service only makes the driver say "in use"."""
+    return replace(sighting, holders=tuple(h for h in sighting.holders if not _only_looks(h)))
+
+
+def _only_looks(holder: Holder) -> bool:
+    return holder.service is not None and holder.service.role in _ONLY_LOOKING
+
+
+def refuse_instances(gpu: Gpu, ledger: Ledger, session: Session, boot_id: str) -> None:
+    """A change of the mode, and a reset, take every instance with them: whose ever it is.
+
+    Raises:
+        Busy: `gpu-has-instances`, `gpu-claimed`.
+    """
+    claims = list(read_claims(session.paths.run, boot_id))
+    if gpu.instances:
+        seen = Observed(boot_id=boot_id, gpus=(gpu,), units=())
+        known = owners(ledger, seen, claims)
+        named = [f"{i.profile} at {i.placement} ({known.get((gpu.uuid, i.gi_id), 'not ours')})" for i in gpu.instances]
+        own = sorted({owner.partition("/")[0] for (_, _), owner in known.items()} & {run.name for run in ledger.runs()})
+        raise Busy(
+            "gpu-has-instances",
+            f"GPU {gpu.index} has {len(named)} GPU instance{'' if len(named) == 1 else 's'}, which would be destroyed: "
+            + ", ".join(named),
+            where=f"GPU {gpu.index}",
+            hint=f"migctl down {own[0]}" if own else "their owners must remove them first; migctl status shows them",
+        )
+    users = sorted({f"{claim.user}/{claim.run}" for claim in claims if gpu.uuid in claim.gpus})
+    if users:
+        raise Busy(
+            "gpu-claimed",
+            f"GPU {gpu.index} is used by the run{'' if len(users) == 1 else 's'} {', '.join(users)}",
+            where=f"GPU {gpu.index}",
+            hint="when it has ended: migctl down (by its owner), then repeat the command",
+        )
+
+
+def wait_until_idle(
+    session: Session,
+    driver: Driver,
+    gpu_uuid: str,
+    *,
+    wait_s: float,
+    passing_s: float = 0.0,
+    cancel: threading.Event,
+    report: Callable[[Event], None],
+) -> Gpu:
+    """The GPU, once nobody works on it; no GPU is kept open while waiting.
+
+    Args:
+        wait_s: what the user said.
+        passing_s: how long is waited in any case.
+
+    Raises:
+        Busy: `gpu-busy`, naming everybody who does.
+    """
+    deadline = time.monotonic() + max(wait_s, passing_s)
+    told = False
+    while True:
+        with session.ledger(write=False) as ledger:
+            gpu = driver.gpu(gpu_uuid)
+            working = at_work(sight(session, ledger, gpu))
+        if not working.holders:
+            return gpu
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or cancel.is_set():
+            raise Busy(
+                "gpu-busy",
+                f"GPU {gpu.index} is in use; {held_by(working, Purpose.MODE)}; its MIG mode can be changed only while it is idle",
+                where=f"GPU {gpu.index}",
+                hint=f"{advice(working, Purpose.MODE, session.caller.uid)}   (--wait-for S waits for it)",
+                data=holders_data(working),
+            )
+        if not told and wait_s > 0:
+            report(NoteEvent(waiting(working, Purpose.MODE, left_s)))
+            told = True
+        with released(driver):
+            wait_for_an_end(ends_of(working), min(LOOK_AGAIN_S, left_s), cancel)
+
+
+def hold_machine(stack: ExitStack, session: Session, driver: Driver, wait_s: float) -> None:
+    """Take the `machine` lock for the rest of the stack's block; no GPU is kept open while waiting for it.
+
+    Raises:
+        Busy: somebody else holds it.
+    """
+    try:
+        stack.enter_context(session.lock("machine"))
+    except Busy:
+        if wait_s <= 0:
+            raise
+        with released(driver):
+            stack.enter_context(session.lock("machine", wait_s=wait_s))
