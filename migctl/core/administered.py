@@ -6,10 +6,11 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from migctl.core.choices import Strategy
 from migctl.core.machine import Machine
 from migctl.core.mig import UNKNOWN_PLACEMENT, ComputeInstance, Gpu, Instance, Profile
-from migctl.core.plan import ByInstance, Job, Plan, Strategy
-from migctl.core.selection import select_gpus
+from migctl.core.plan import ByInstance, Job, Plan
+from migctl.core.selection import plan_gpus, select_gpus
 from migctl.core.share import GpuShare
 from migctl.errors import Busy, HostError, PlanError, Where
 
@@ -42,7 +43,7 @@ def chosen_gpus(plan: Plan, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
         found = {d.gpu.uuid for d in (device(uuid, gpus) for uuid in asked) if d is not None}
         if found:
             return tuple(gpu for gpu in gpus if gpu.uuid in found)
-    return select_gpus(plan.gpus, gpus, plan.strategy)
+    return plan_gpus(plan, gpus)
 
 
 def administered(

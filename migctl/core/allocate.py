@@ -12,13 +12,16 @@ from migctl.core.cpus import CpuAllocation, CpuDemand, assign, no_free_core
 from migctl.core.layout import lay_out
 from migctl.core.machine import Machine
 from migctl.core.memory import memory_notices
-from migctl.core.mig import Gpu
+from migctl.core.mig import ComputeSlices, Gpu
 from migctl.core.plan import ByInstance, ByProfile, BySlices, Job, Plan
 from migctl.core.pool import Pool, fair_part, make_pool
 from migctl.core.share import GpuShare
 from migctl.core.sharing import share_out
 from migctl.core.workers import batch_size
 from migctl.errors import DoesNotFit, HostError, MigctlError
+
+_WHOLE_GPU = ComputeSlices(7)
+"""A job with a whole GPU counts as one with the largest instance when cores are shared out."""
 
 
 def allocate(plan: Plan, machine: Machine) -> Allocation:
@@ -140,7 +143,7 @@ def _slices_share(plan: Plan, machine: Machine, gpus: Sequence[Gpu], lent: froze
 def _cpu_demand(job: Job, share: GpuShare, machine: Machine) -> CpuDemand:
     return CpuDemand(
         job=job.name,
-        compute_slices=share.profile.compute_slices if share.profile is not None else 1,
+        compute_slices=share.profile.compute_slices if share.profile is not None else _WHOLE_GPU,
         near_node=machine.topology.pci_nodes.get(share.gpu.pci_bus_id),
         cpus=job.cpus,
         cpuset=job.cpuset,

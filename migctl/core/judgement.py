@@ -128,7 +128,7 @@ def _slices_judged(
             policy,
             rule,
             "max-slices",
-            f"{plan.name} takes {wanted} compute slices{_beside(machine.holdings.slices)}; {rule.value} are allowed for one user",
+            f"{plan.name} takes {_count(wanted, 'slice')}{_beside(machine.holdings.slices)}; one user may hold {rule.value}",
             "a smaller profile, fewer jobs at once, or `migctl down` of another run",
         )
 
@@ -150,7 +150,7 @@ def _cores_judged(
             policy,
             rule,
             "max-cores",
-            f"{plan.name} takes {wanted} cores{_beside(others)}; {rule.value} are allowed for one user",
+            f"{plan.name} takes {_count(wanted, 'core')}{_beside(others)}; one user may have {rule.value}",
             "cpus: N in the jobs, fewer jobs at once, or `migctl down` of another run",
         )
 
@@ -255,6 +255,10 @@ def _broken(
             "job": job.name if job is not None else None,
         },
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _beside(others: int) -> str:

@@ -16,7 +16,8 @@ from migctl.core.plan import Auto, Job, Plan
 from migctl.core.selection import select_gpus
 from migctl.core.share import GpuShare, Left
 from migctl.core.sizes import auto_candidates, near_miss_notice, options
-from migctl.errors import HostError, MigctlError, Notice
+from migctl.core.whole import whole_gpus
+from migctl.errors import HostError, MigctlError, Notice, PlanError
 
 
 def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str, GpuShare], Left]:
@@ -29,11 +30,13 @@ def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str
     """
     shares = _held(plan, machine)
     shares |= administered(plan, machine, gpus, shares)
-    placing = any(job.name not in shares for job in plan.jobs)
-    able = _able(gpus, enabling=plan.enable_mig) if placing else tuple(gpu for gpu in gpus if gpu.mig is not None)
+    whole = whole_gpus(plan, machine, shares)
+    shares |= whole.shares
+    to_place = [job for job in plan.jobs if job.name not in shares and job.name not in whole.waiting]
+    able = _able(gpus, enabling=plan.enable_mig) if to_place else tuple(gpu for gpu in gpus if gpu.mig is not None)
     by_uuid = {gpu.uuid: gpu for gpu in able}
     rooms = tuple(_room(gpu, machine) for gpu in able)
-    outcome = _best(plan.name, [job for job in plan.jobs if job.name not in shares], able, rooms)
+    outcome = _best(plan, to_place, able, rooms)
     for spot in outcome.placed.places:
         shares[spot.job] = GpuShare(
             gpu=by_uuid[spot.gpu_uuid],
@@ -44,9 +47,9 @@ def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str
     # Without root the driver does not tell where instances lie, and so not what is left.
     filled = tuple(_fill(room, outcome.placed) for room in rooms if room.gpu.instances_reason is None)
     return shares, Left(
-        waiting=outcome.waiting,
-        conflict=outcome.conflict,
-        blocked=outcome.blocked,
+        waiting=(*outcome.waiting, *whole.waiting),
+        conflict=(*outcome.conflict, *whole.waiting),
+        blocked=outcome.blocked or next(iter(whole.waiting.values()), None),
         compute_slices=ComputeSlices(sum(_free_compute(room) for room in filled)),
         memory_slices=MemorySlices(sum(_free_memory(room) for room in filled)),
         could_add=tuple(dict.fromkeys(profile.name for room in filled for profile in could_add(room))),
@@ -75,26 +78,26 @@ class _Outcome:
     blocked: MigctlError | None = None
 
 
-def _best(run: str, jobs: Sequence[Job], able: Sequence[Gpu], rooms: Sequence[Room]) -> _Outcome:
+def _best(plan: Plan, jobs: Sequence[Job], able: Sequence[Gpu], rooms: Sequence[Room]) -> _Outcome:
     """The first reading with which all run at once; if there is none, the last one (smallest auto profile), and the rest queues."""
     if not jobs:
         return _Outcome(Placed(()))
     demands: Sequence[Demand] = ()
     conflict: Conflict | None = None
-    for demands in _readings(jobs, able):
+    for demands in _readings(plan, jobs, able):
         result = place(demands, rooms)
         if isinstance(result, Placed):
             return _Outcome(result)
         conflict = result
     assert conflict is not None
-    error = explain(conflict, demands, rooms, run=run)
+    error = explain(conflict, demands, rooms, run=plan.name)
     if conflict.never:
         raise error
     placed, waiting = place_most(demands, rooms)
     return _Outcome(placed, waiting, conflict.jobs, error)
 
 
-def _readings(jobs: Sequence[Job], able: Sequence[Gpu]) -> Iterator[tuple[Demand, ...]]:
+def _readings(plan: Plan, jobs: Sequence[Job], able: Sequence[Gpu]) -> Iterator[tuple[Demand, ...]]:
     """The demands with every size that `auto` can mean, largest first; without auto jobs there is one reading."""
     sizes = sorted(
         {(p.compute_slices, p.memory_mib) for gpu in able for p in auto_candidates(gpu)},
@@ -103,11 +106,11 @@ def _readings(jobs: Sequence[Job], able: Sequence[Gpu]) -> Iterator[tuple[Demand
     if not any(isinstance(job.request, Auto) for job in jobs):
         sizes = sizes[:1]
     for size in sizes:
-        yield tuple(_demand(job, able, size) for job in jobs)
+        yield tuple(_demand(plan, job, able, size) for job in jobs)
 
 
-def _demand(job: Job, able: Sequence[Gpu], auto_size: tuple[int, int]) -> Demand:
-    allowed = select_gpus(job.gpus, able, Strategy.MIG) if job.gpus else able
+def _demand(plan: Plan, job: Job, able: Sequence[Gpu], auto_size: tuple[int, int]) -> Demand:
+    allowed = _allowed(plan, job, able)
     found: dict[str, Profile] = {}
     problems: list[MigctlError] = []
     for gpu in allowed:
@@ -130,6 +133,19 @@ def _demand(job: Job, able: Sequence[Gpu], auto_size: tuple[int, int]) -> Demand
     return Demand(job.name, found)
 
 
+def _allowed(plan: Plan, job: Job, able: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """Those of the able GPUs that the job may have: the ones it names, else the plan's."""
+    selectors = job.gpus or plan.gpus
+    if not selectors:
+        return tuple(able)
+    try:
+        return select_gpus(selectors, able, Strategy.MIG)
+    except PlanError as error:
+        # It is in the machine, or choosing the plan's GPUs would have failed: instances cannot be made on it now.
+        message = f"no GPU instance can be made now on the GPU that {job.name} names: {error.message}"
+        raise HostError("gpu-not-able", message, where=job.where or f"job {job.name}", hint="migctl check") from None
+
+
 def _able(gpus: Sequence[Gpu], *, enabling: bool) -> tuple[Gpu, ...]:
     """The GPUs on which instances can be made now (or after enabling the mode), or the reason why there is none."""
     able = tuple(
@@ -137,8 +153,11 @@ def _able(gpus: Sequence[Gpu], *, enabling: bool) -> tuple[Gpu, ...]:
         for gpu in gpus
         if gpu.mig is not None and gpu.mig.settled and (gpu.mig.current or (enabling and gpu.profiles))
     )
+    readable = tuple(gpu for gpu in able if gpu.instances_reason is None)
+    if readable:
+        return readable
     if able:
-        return able
+        raise hidden_error(able[0])
     gpu = gpus[0]
     if gpu.mig is None:
         raise HostError(
@@ -148,6 +167,20 @@ def _able(gpus: Sequence[Gpu], *, enabling: bool) -> tuple[Gpu, ...]:
             hint="strategy: shared runs several jobs on the whole GPU, each with its own cores and workers",
         )
     raise mode_error(gpu)
+
+
+def hidden_error(gpu: Gpu) -> HostError:
+    """Why nothing is planned on a GPU whose instances only root may read: what cannot be seen there is not free."""
+    count = len(gpu.instances)
+    seen = f"{count} instance{'' if count == 1 else 's'} can be seen there" if count else "none can be seen there"
+    return HostError(
+        "no-permission",
+        f"GPU {gpu.index} ({gpu.name}): {seen}, but where they lie, and whether there are others, only root may read; so it "
+        "cannot be told what is free, and nothing is planned or made there",
+        where=f"GPU {gpu.index}",
+        hint="or ask an administrator for the mig/config capability (migctl check); plan --on BOARD plans for an empty GPU",
+        data={"needs_root": True, "gpu": gpu.uuid},
+    )
 
 
 def mode_error(gpu: Gpu) -> HostError:

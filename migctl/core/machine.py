@@ -29,6 +29,8 @@ class Machine:
     foreign: tuple[ForeignContainer, ...] = ()
     owners: Mapping[tuple[str, int], str] = field(default_factory=dict)
     """Who made an instance: (GPU UUID, GI id) → `run/job` or `user/run`; missing = not made by migctl."""
+    whole: Mapping[str, str] = field(default_factory=dict)
+    """Other runs that hold a whole GPU: GPU UUID → `user/run`."""
     processes: Mapping[int, str] = field(default_factory=dict)
     """Who the processes on the GPUs are, in words, by pid."""
     held: Mapping[str, Record] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from migctl.core.choices import Strategy
 from migctl.core.mig import Gpu
-from migctl.core.plan import GpuSelector
+from migctl.core.plan import GpuSelector, Job, Plan
 from migctl.errors import HostError, PlanError
 
 _SHORT_DOMAIN = re.compile(r"^(?:[0-9a-f]{4}|[0-9a-f]{8}):", re.IGNORECASE)
@@ -36,6 +36,31 @@ def select_gpus(
     if not selectors:
         return _only(gpus, strategy)
     chosen = {gpu.uuid for selector in selectors for gpu in _matches(selector, gpus)}
+    return tuple(gpu for gpu in gpus if gpu.uuid in chosen)
+
+
+def job_gpus(job: Job, plan: Plan, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """Where a job may run: on the GPUs that it names itself, else on the plan's.
+
+    Raises:
+        MigctlError: as `select_gpus`, at the job where it is its own `gpu`.
+    """
+    try:
+        return select_gpus(job.gpus or plan.gpus, gpus, plan.strategy)
+    except PlanError as error:
+        where = (job.where or f"job {job.name}") if job.gpus else error.where
+        raise PlanError(error.id, error.message, where=where, hint=error.hint, data=error.data) from None
+
+
+def plan_gpus(plan: Plan, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """All GPUs on which jobs of the plan may run, in the machine's order.
+
+    Raises:
+        MigctlError: as `select_gpus`.
+    """
+    # Equal jobs by the hundred ask once.
+    asking = {job.gpus: job for job in plan.jobs}
+    chosen = {gpu.uuid for job in asking.values() for gpu in job_gpus(job, plan, gpus)}
     return tuple(gpu for gpu in gpus if gpu.uuid in chosen)
 
 

@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from migctl.core.choices import Strategy
 from migctl.core.machine import Machine
 from migctl.core.mig import ComputeSlices, Gpu, MemorySlices
-from migctl.core.plan import Plan
+from migctl.core.plan import Job, Plan
 from migctl.core.selection import select_gpus
 from migctl.core.share import GpuShare, Left
 from migctl.errors import DoesNotFit, HostError, MigctlError
+
+
+def _allowed(plan: Plan, job: Job, whole: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """Those of the GPUs outside of MIG mode that the job may have: the ones it names, else the plan's."""
+    selectors = job.gpus or plan.gpus
+    return select_gpus(selectors, whole, Strategy.SHARED) if selectors else tuple(whole)
 
 
 def share_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str, GpuShare], Left]:
@@ -43,7 +49,7 @@ def share_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[s
     for job in plan.jobs:
         if job.name in shares:
             continue
-        allowed = select_gpus(job.gpus, whole, Strategy.SHARED) if job.gpus else whole
+        allowed = _allowed(plan, job, whole)
         wanted = job.memory_mib or 0
         largest = max(allowed, key=lambda gpu: gpu.memory_mib)
         if wanted > largest.memory_mib:

@@ -72,6 +72,7 @@ def decide(
         MigctlError: as `allocate`; nothing has been changed.
     """
     digests = {job.name: digest(job, key) for job in plan.jobs}
+    seen = _recognised(seen, plan, digests)
     diff = difference([Wanted(job=name, digest=d) for name, d in digests.items()], seen.records)
     once_more = {name for name in diff.kept if seen.records[name].state in again or lost_by_restart(seen.records[name])}
     other = {*diff.changed, *diff.removed}
@@ -100,7 +101,9 @@ def decide(
             record = replace(old, boot_id=seen.observed.boot_id)
         else:
             record = replace(record, attempt=last_attempt(name) + 1, revision=old.revision if old is not None else 0)
-        steps = steps_up(name, record, seen.observed, needs_instance=allocation.strategy is Strategy.MIG)
+        # A job with a whole GPU beside others with instances has none to be made.
+        needs_instance = record.profile_id is not None or assignment.instance_uuid is not None
+        steps = steps_up(name, record, seen.observed, needs_instance=needs_instance)
         records[name] = record
         chains.append(steps)
     return Decision(
@@ -110,6 +113,15 @@ def decide(
         chains=tuple(chains),
         records=records,
     )
+
+
+def _recognised(seen: Look, plan: Plan, digests: Mapping[str, str]) -> Look:
+    """Adopted jobs have lost their digest with its key: theirs is the plan's where the spec is the same."""
+    specs = {job.name: spec(job) for job in plan.jobs if job.name in seen.records and not seen.records[job.name].digest}
+    same = {name: r for name, r in seen.records.items() if name in specs and r.spec == specs[name]}
+    if not same:
+        return seen
+    return replace(seen, records={**seen.records, **{n: replace(r, digest=digests[n]) for n, r in same.items()}})
 
 
 def _has_place(record: Record) -> bool:
