@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from migctl.cli import inspect_commands, job_commands, mode_commands, run_commands, table_commands
+from migctl.cli import (
+    inspect_commands,
+    job_commands,
+    mode_commands,
+    recovery_commands,
+    run_commands,
+    table_commands,
+    tune_commands,
+)
 from migctl.cli.parameters import CommandBody
 
 COMMANDS: Mapping[str, CommandBody] = {
     **run_commands.COMMANDS,
     **inspect_commands.COMMANDS,
     **job_commands.COMMANDS,
+    **recovery_commands.COMMANDS,
     **table_commands.COMMANDS,
     **mode_commands.COMMANDS,
+    **tune_commands.COMMANDS,
 }
 HIDDEN = frozenset({"ps"})
 """Other names of commands, for the fingers of those who use `docker`."""

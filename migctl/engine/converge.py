@@ -9,21 +9,22 @@ from dataclasses import dataclass, replace
 
 from migctl.core.allocation import Allocation
 from migctl.core.choices import Strategy
-from migctl.core.cpuset import CpuSet
 from migctl.core.events import Event
-from migctl.core.mig import Gpu, Placement
+from migctl.core.mig import Gpu
 from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
-from migctl.core.sameness import memory_limit_mib
 from migctl.engine.apply import Workshop
+from migctl.engine.claiming import claim
 from migctl.engine.decide import Decision, UpOptions, consider
+from migctl.engine.idleness import hold_machine
 from migctl.engine.launch import LaunchPad
 from migctl.engine.mode import enable, restore, to_enable
-from migctl.engine.observe import Look, check_source, machine
+from migctl.engine.observe import Look, boot, check_source, machine
 from migctl.engine.rights import require_instances
 from migctl.engine.ruling import refuse, refuse_mode
+from migctl.engine.services import recover_services
 from migctl.engine.session import Session
 from migctl.errors import (
     HostError,
@@ -34,7 +35,6 @@ from migctl.errors import (
     PlanError,
     Problems,
 )
-from migctl.host.claims import Claim, drop_claim, store_name, write_claim
 from migctl.runtimes.api import Runtime
 from migctl.store.ledger import Ledger
 
@@ -80,13 +80,22 @@ def converge(
         ledger = stack.enter_context(session.ledger(write=True))
         stack.enter_context(session.run_lock(plan.name, wait_s=options.wait_for_s))
         driver = stack.enter_context(session.driver())
-        shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
+        shop = Workshop(
+            session=session,
+            driver=driver,
+            runtime=runtime,
+            ledger=ledger,
+            report=report,
+            cancel=cancel,
+            wait_for_s=options.wait_for_s,
+        )
+        recover_services(session, boot(session, driver), report)
         _check_path(ledger.run(plan.name), plan)
         check_source(session, driver, ledger, ledger.run(plan.name))
         off = to_enable(plan, driver.gpus())
         if off:
             refuse_mode(session, off)
-            stack.enter_context(session.lock("machine", wait_s=options.wait_for_s))
+            hold_machine(stack, session, driver, options.wait_for_s)
             stack.enter_context(_mode_on(shop, plan, options, off))
         first = consider(shop, plan, options)
         decision, seen = first.decision, first.seen
@@ -95,7 +104,7 @@ def converge(
         require_instances(session, decision.records)
         images = _prepare(session, runtime, decision, {})
         if not off:
-            stack.enter_context(session.lock("machine", wait_s=options.wait_for_s))
+            hold_machine(stack, session, driver, options.wait_for_s)
         again = shop.look(plan.name).observed
         if again != seen.observed or machine(session, runtime, ledger, again, plan.name) != first.machine:
             # Somebody was quicker: with instances, or (where GPUs are shared) only with claims on cores.
@@ -146,7 +155,7 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
     shop.ledger.save_run(run)
     leaving = {chain.job: seen.records[chain.job] for chain in decision.undo}
     staying = {name: r for name, r in seen.records.items() if name not in leaving}
-    _claim(session, run, {**seen.records, **decision.records}.values(), seen.observed.boot_id)
+    claim(session, run, {**seen.records, **decision.records}.values(), seen.observed.boot_id)
     if leaving:
         gone = shop.take_down(leaving, seen)
         if gone.errors:
@@ -166,11 +175,14 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
     outcome = shop.bring_up(decision.chains, decision.records, seen, pad)
     problems = dict(outcome.errors)
     if not problems and not shop.cancel.is_set():
-        problems = _unverified(shop, run.name, decision)
+        try:
+            problems = _unverified(shop, run.name, decision)
+        except MigctlError as error:
+            problems = {"": error}  # what cannot be looked at is not verified
     if problems or shop.cancel.is_set():
         _undo(shop, run, [c.job for c in decision.chains], problems)
     final = {**staying, **outcome.records}
-    _claim(session, run, final.values(), seen.observed.boot_id)
+    claim(session, run, final.values(), seen.observed.boot_id)
     return _result(run, decision, final)
 
 
@@ -244,33 +256,6 @@ def _check_path(run: Run | None, plan: Plan) -> None:
         )
 
 
-def _claim(session: Session, run: Run, records: Iterable[Record], boot_id: str) -> None:
-    """Tell every other migctl on this machine which CPUs and places this run holds."""
-    alive = [r for r in records if r.instance is not None or not r.state.ended]
-    store = store_name(session.paths.state)
-    if not alive:
-        drop_claim(session.paths.run, session.caller, run.name, store)
-        return
-    gpus: dict[str, list[Placement]] = {}
-    for record in alive:
-        if record.gpu_uuid is not None:
-            places = gpus.setdefault(record.gpu_uuid, [])
-            places += [record.placement] if record.placement is not None else []
-    write_claim(
-        session.paths.run,
-        Claim(
-            uid=session.caller.uid,
-            user=session.caller.name,
-            run=run.name,
-            cpus=CpuSet(cpu for r in alive if not r.state.ended for cpu in r.cpus),
-            gpus={uuid: tuple(places) for uuid, places in gpus.items()},
-            boot_id=boot_id,
-            store=store,
-            memory_mib=sum(memory_limit_mib(r.spec) for r in alive if not r.state.ended),
-        ),
-    )
-
-
 def _unverified(shop: Workshop, run: str, decision: Decision) -> dict[str, MigctlError]:
     """List again and compare: what NVML called a success must be there, and be ours (NVIDIA/mig-parted#9, #18)."""
     now = shop.look(run)
@@ -295,11 +280,14 @@ def _unverified(shop: Workshop, run: str, decision: Decision) -> dict[str, Migct
 
 def _undo(shop: Workshop, run: Run, jobs: Collection[str], problems: Mapping[str, MigctlError]) -> None:
     """Take back what this call made, and raise what was wrong."""
-    now = shop.look(run.name)
+    try:
+        now = shop.look(run.name)
+    except MigctlError as error:
+        raise _partly(run.name, [*problems.values(), error], "undoing this `up`") from error
     made = {name: record for name, record in now.records.items() if name in jobs}
     gone = shop.take_down(made, now, grace_s=0.0)
     left = shop.ledger.records(run.name)
-    _claim(shop.session, run, left, now.observed.boot_id)
+    claim(shop.session, run, left, now.observed.boot_id)
     if not left:
         mine = {record.token for record in made.values()}
         if all(past.token in mine for past in shop.ledger.history(run.name)):

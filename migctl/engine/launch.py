@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from migctl.core.adoption import LABEL
 from migctl.core.choices import RuntimeName
 from migctl.core.handover import environment, resolve, shm_size_bytes
 from migctl.core.plan import Job, Plan
 from migctl.core.record import Record
 from migctl.host.caller import Caller
 from migctl.runtimes.api import GpuDevice, Launch
-
-LABEL = "io.migctl."
-"""Prefix of all labels on containers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +80,7 @@ class LaunchPad:
             mig_uuid=mig_uuid or record.gpu_uuid,
             simulated=self.simulated,
             shm_size_bytes=job.shm_size_bytes or shm_size_bytes(record.num_workers, self.memory_total_mib),
-            labels=labels(record, job, self.caller, device),
+            labels=labels(record, job, self.caller, device, plan_path=self.plan.path),
             device=device,
         )
 
@@ -104,7 +102,9 @@ def unit_name(record: Record) -> str:
     return f"migctl-{record.run}-{record.job}-{record.token[:8]}"
 
 
-def labels(record: Record, job: Job, caller: Caller, device: GpuDevice | None = None) -> tuple[tuple[str, str], ...]:
+def labels(
+    record: Record, job: Job, caller: Caller, device: GpuDevice | None = None, *, plan_path: str = ""
+) -> tuple[tuple[str, str], ...]:
     """The truth about a container that outlives the store: whose it is, which job, on what."""
     owned = record.instance
     own = {
@@ -126,6 +126,11 @@ def labels(record: Record, job: Job, caller: Caller, device: GpuDevice | None = 
         "boot": record.boot_id,
         "cpus": str(record.cpus),
         "workers": str(record.num_workers),
+        "memory": str(record.memory_mib) if record.memory_mib is not None else "",
+        "cores": str(record.cores),
+        "grace": str(record.grace_s),
+        "lent": "yes" if owned is not None and owned.foreign else "",
+        "plan": plan_path,
         **(device.labels() if device is not None else {}),
     }
     return (*job.labels, *((LABEL + key, value) for key, value in own.items()))

@@ -60,11 +60,12 @@ def process_words(pid: int, root: Path = Path("/")) -> str:
     name = _read(folder / "comm")
     try:
         uid = folder.stat().st_uid
+    except OSError:
+        return f"pid {pid}"
+    try:
         owner = pwd.getpwuid(uid).pw_name
     except KeyError:
         owner = f"uid {uid}"
-    except OSError:
-        return f"pid {pid}"
     return f"pid {pid} ({name}, of {owner})" if name else f"pid {pid} (of {owner})"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Protocol
 
+from migctl.core.adoption import Leftover
 from migctl.core.cpuset import CpuSet
 from migctl.core.observed import ForeignContainer, Unit
 from migctl.core.plan import Job
@@ -112,6 +113,10 @@ class Runtime(Protocol):
 
     def units(self, run: str | None, folders: Sequence[str] = ()) -> list[Unit]:
         """All units of this user's run (or of every run), by labels, or by the attempts' folders for processes."""
+        ...
+
+    def leftovers(self) -> list[Leftover]:
+        """Everything that carries migctl's labels, of any user and any run; none for processes, which carry none."""
         ...
 
     def foreign(self) -> list[ForeignContainer]: ...

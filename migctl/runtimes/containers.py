@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from migctl.core.adoption import Leftover
 from migctl.core.cpuset import CpuSet
 from migctl.core.observed import ForeignContainer, Unit
 from migctl.core.plan import Job
@@ -19,7 +19,7 @@ from migctl.runtimes.container_config import LABEL, container_config
 from migctl.runtimes.container_devices import ContainerDevices
 from migctl.runtimes.container_start import start_container
 from migctl.runtimes.container_stop import KILL_DEADLINE_S, stop_container
-from migctl.runtimes.container_units import is_ours, unit_of
+from migctl.runtimes.container_units import each, is_ours, leftover_of, unit_of
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.engine_client import Engine
 from migctl.runtimes.engine_link import EngineLink
@@ -28,7 +28,6 @@ from migctl.runtimes.logfile import write_log
 from migctl.runtimes.podman_create import podman_spec
 from migctl.runtimes.socket_client import is_missing
 
-_CALLS_AT_ONCE = 16
 _POLL_S = 0.1
 
 
@@ -190,19 +189,27 @@ class Containers:
         labels = [f"{LABEL}owner={engine.endpoint.owner}", LABEL + "token"]
         if run is not None:
             labels.append(f"{LABEL}run={run}")
-        with engine_errors(engine.endpoint):
-            listed = engine.client.containers(all=True, filters={"label": labels})
-        found = _each(self._inspect, [c["Id"] for c in listed if is_ours(c["Labels"])])
-        units = [unit_of(data, local=self._link.local) for data in found if data is not None]
+        units = [unit_of(data, local=self._link.local) for data in self._labelled(labels)]
         self._ours.update(unit.handle for unit in units)
         return units
+
+    def leftovers(self) -> list[Leftover]:
+        """All containers with migctl's labels, whoever they say made them."""
+        return [leftover_of(data, local=self._link.local) for data in self._labelled([LABEL + "token"])]
+
+    def _labelled(self, labels: Sequence[str]) -> list[Mapping[str, Any]]:
+        engine = self._engine
+        with engine_errors(engine.endpoint):
+            listed = engine.client.containers(all=True, filters={"label": list(labels)})
+        found = each(self._inspect, [c["Id"] for c in listed if is_ours(c["Labels"])])
+        return [data for data in found if data is not None]
 
     def foreign(self) -> list[ForeignContainer]:
         """Running containers of others, with their cpusets."""
         engine = self._engine
         with engine_errors(engine.endpoint):
             listed = engine.client.containers()
-        found = _each(self._inspect, [c["Id"] for c in listed if not is_ours(c["Labels"])])
+        found = each(self._inspect, [c["Id"] for c in listed if not is_ours(c["Labels"])])
         return [
             ForeignContainer(str(data["Name"]).lstrip("/"), CpuSet.parse(data["HostConfig"].get("CpusetCpus") or ""))
             for data in found
@@ -337,11 +344,3 @@ class Containers:
         if self._gone(handle):
             raise HostError("no-unit", "the container is gone", where=handle[:12], hint="migctl status")
         return exec_attached(self._engine, handle, command, tty=tty)
-
-
-def _each(call: Callable[[str], Mapping[str, Any] | None], handles: Sequence[str]) -> list[Mapping[str, Any] | None]:
-    """Side by side: an inspect takes the engine milliseconds, of which most are waiting."""
-    if len(handles) < 2:
-        return [call(handle) for handle in handles]
-    with ThreadPoolExecutor(min(len(handles), _CALLS_AT_ONCE)) as pool:
-        return list(pool.map(call, handles))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from migctl.core.adoption import Leftover
 from migctl.core.cpuset import CpuSet
 from migctl.core.observed import ForeignContainer, Unit
 from migctl.core.plan import Job
@@ -168,6 +169,10 @@ class Processes:
         """The units of these folders; other folders are not searched for."""
         found = (Attempt(folder).unit() for folder in folders)
         return [unit for unit in found if unit is not None and run in (None, unit.run)]
+
+    def leftovers(self) -> list[Leftover]:
+        """None: a process carries no labels, all that is known of it lies in its folder."""
+        return []
 
     def foreign(self) -> list[ForeignContainer]:
         """Without an engine nothing is known of containers."""

@@ -1,0 +1,126 @@
+"""A record again from what a container's labels say, and why it may not be taken for one's own; pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from migctl.core.cpuset import CpuSet
+from migctl.core.mig import MemorySlices, Placement
+from migctl.core.observed import Observed, Unit
+from migctl.core.ownership import Standing, standing
+from migctl.core.record import JobState, Ownership, Record
+
+LABEL = "io.migctl."
+"""Prefix of all labels on containers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A container that carries migctl's labels, whoever made it."""
+
+    unit: Unit
+    name: str
+    labels: Mapping[str, str]
+
+    @property
+    def owner_uid(self) -> int:
+        """Whose it says it is; -1 = it does not say."""
+        text = self.labels.get(LABEL + "owner", "")
+        return int(text) if text.isdigit() else -1
+
+
+def record_of(leftover: Leftover) -> Record:
+    """The record that the labels were made from, as far as they tell.
+
+    The digest is empty: its key is lost with the records, so sameness is judged on the spec from then on.
+
+    Raises:
+        ValueError: a label is missing or malformed.
+    """
+    said = {key.removeprefix(LABEL): value for key, value in leftover.labels.items() if key.startswith(LABEL)}
+    try:
+        placement = _placement(said["placement"])
+        spec = said["spec"]
+        if not isinstance(json.loads(spec), dict):
+            raise ValueError("spec is no object")
+        record = Record(
+            run=said["run"],
+            job=said["job"],
+            attempt=int(said["attempt"]),
+            token=said["token"],
+            runtime="docker",
+            strategy=said["strategy"],
+            state=JobState.STARTING,
+            digest="",
+            spec=spec,
+            gpu_uuid=said["gpu"] or None,
+            profile=said["profile"] or None,
+            profile_id=_number(said["profile-id"]),
+            placement=placement,
+            memory_mib=_number(said.get("memory", "")),
+            cpus=CpuSet.parse(said["cpus"]),
+            cores=_number(said.get("cores", "")) or 0,
+            num_workers=int(said["workers"]),
+            grace_s=float(said.get("grace", "60")),
+            boot_id=said["boot"],
+            instance=_ownership(said, placement),
+            container_id=leftover.unit.handle,
+            container_name=leftover.name,
+            created_at=leftover.unit.started_at,
+        )
+    except KeyError as error:
+        raise ValueError(f"label {LABEL}{error.args[0]} is missing") from None
+    if record.profile is not None and record.instance is None:
+        raise ValueError("it had no GPU instance yet")
+    return record
+
+
+def objection(record: Record, observed: Observed) -> str | None:
+    """Why the machine does not bear out what the record says; `None`: everything matches."""
+    gpu = observed.gpu(record.gpu_uuid)
+    if gpu is None:
+        return f"its GPU {record.gpu_uuid} is not here, or does not answer"
+    match standing(record.instance, observed):
+        case Standing.NONE | Standing.OURS:
+            return None
+        case Standing.GONE if record.boot_id != observed.boot_id:
+            return "the machine was restarted since: its GPU instance is gone"
+        case Standing.GONE:
+            return "its GPU instance is gone"
+        case Standing.TAKEN:
+            return "its GPU instance is another one by now"
+        case Standing.HALF:
+            return "its GPU instance has no compute instance any more"
+        case Standing.UNKNOWN:
+            return f"the instances of GPU {gpu.index} cannot be read ({gpu.instances_reason}), so nothing proves that it is yours"
+
+
+def _ownership(said: Mapping[str, str], placement: Placement | None) -> Ownership | None:
+    gi_id, profile_id = _number(said["gi"]), _number(said["profile-id"])
+    if gi_id is None or profile_id is None:
+        return None
+    if placement is None or not said["mig-uuid"]:
+        raise ValueError("its GPU instance is not described fully")
+    return Ownership(
+        gpu_uuid=said["gpu"],
+        gi_id=gi_id,
+        profile_id=profile_id,
+        placement=placement,
+        boot_id=said["boot"],
+        ci_id=_number(said["ci"]),
+        mig_uuid=said["mig-uuid"],
+        foreign=said.get("lent") == "yes",
+    )
+
+
+def _placement(text: str) -> Placement | None:
+    if not text:
+        return None
+    start, _, size = text.partition(":")
+    return Placement(int(start), MemorySlices(int(size)))
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text else None

@@ -1,0 +1,174 @@
+"""`adopt`: one's own leftovers after the records were lost become one's own again, where labels and hardware agree fully."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from migctl.core.adoption import LABEL, Leftover, objection, record_of
+from migctl.core.choices import RuntimeName
+from migctl.core.observed import Observed
+from migctl.core.record import Record
+from migctl.core.run import Run
+from migctl.core.settle import settle
+from migctl.engine.claiming import claim
+from migctl.engine.observe import boot, owners
+from migctl.engine.session import Session
+from migctl.host.claims import Claim, read_claims, store_name
+from migctl.store.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that looks like migctl's and stays as it is."""
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptResult:
+    """What `adopt` took, or would take."""
+
+    adopted: tuple[Record, ...]
+    left: tuple[Left, ...]
+
+
+def adopt(session: Session, run: str | None, *, dry_run: bool) -> AdoptResult:
+    """Take what matches fully; name everything else and leave it alone.
+
+    Args:
+        run: only this run's leftovers; `None` = all.
+        dry_run: change nothing.
+
+    Raises:
+        HostError: the driver or the engine does not answer.
+        Busy: another migctl is at work.
+    """
+    runtime = session.runtime(RuntimeName.DOCKER)
+    with ExitStack() as stack:
+        ledger = stack.enter_context(session.ledger(write=not dry_run))
+        if not dry_run:
+            stack.enter_context(session.lock("machine"))
+        driver = stack.enter_context(session.driver())
+        leftovers = [one for one in runtime.leftovers() if run in (None, one.unit.run)]
+        observed = Observed(
+            boot_id=boot(session, driver), gpus=driver.gpus(), units=tuple(one.unit for one in leftovers)
+        )
+        judge = _Judge(session, ledger, observed)
+        taken, left = judge.sorted(leftovers)
+        records = tuple(settle(record, observed) for record, _ in taken)
+        if not dry_run:
+            for name in dict.fromkeys(record.run for record in records):
+                stack.enter_context(session.run_lock(name))
+            for record, origin in zip(records, (origin for _, origin in taken), strict=True):
+                _save(session, ledger, record, origin)
+            for name in dict.fromkeys(record.run for record in records):
+                made = ledger.run(name)
+                assert made is not None
+                claim(session, made, ledger.records(name), observed.boot_id)
+        strangers = judge.strangers(records) if run is None else ()
+        return AdoptResult(adopted=records, left=(*left, *strangers))
+
+
+def _save(session: Session, ledger: Ledger, record: Record, origin: Leftover) -> None:
+    if ledger.run(record.run) is None:
+        ledger.save_run(
+            Run(
+                name=record.run,
+                plan_path=origin.labels.get(LABEL + "plan", ""),
+                owner_uid=session.caller.uid,
+                runtime=record.runtime,
+                strategy=record.strategy,
+                nvml=session.nvml,
+                boot_id=record.boot_id,
+                created_at=record.created_at or session.now(),
+            )
+        )
+    ledger.save([replace(record, revision=record.revision + 1)], durable=True)
+
+
+class _Judge:
+    """Tells one's own leftovers from everything else."""
+
+    def __init__(self, session: Session, ledger: Ledger, observed: Observed) -> None:
+        self._session = session
+        self._observed = observed
+        self._claims = tuple(read_claims(session.paths.run, observed.boot_id))
+        self._known = {(r.run, r.job): r.token for run in ledger.runs() for r in ledger.records(run.name)}
+        self._owners = owners(ledger, observed, list(self._claims))
+        self._instances: set[tuple[str, int]] = {
+            (r.instance.gpu_uuid, r.instance.gi_id)
+            for run in ledger.runs()
+            for r in ledger.records(run.name)
+            if r.instance is not None
+        }
+
+    def sorted(self, leftovers: Sequence[Leftover]) -> tuple[list[tuple[Record, Leftover]], list[Left]]:
+        """Those to be taken, and the others with the reason; newest attempts first, since only one can have an instance."""
+        taken: list[tuple[Record, Leftover]] = []
+        left: list[Left] = []
+        for one in sorted(leftovers, key=_newest_first):
+            if one.unit.token in self._known.values():
+                continue
+            what = f"container {one.name} ({one.unit.run}/{one.unit.job})"
+            if one.owner_uid != self._session.caller.uid:
+                left.append(
+                    Left(what, f"of uid {one.owner_uid}" if one.owner_uid >= 0 else "it does not say whose it is")
+                )
+                continue
+            try:
+                record = record_of(one)
+            except ValueError as error:
+                left.append(Left(what, f"its labels do not tell enough: {error}"))
+                continue
+            why = self._recorded(record) or objection(record, self._observed) or self._instance_taken(record)
+            if why is not None:
+                left.append(Left(what, why))
+                continue
+            self._known[(record.run, record.job)] = record.token
+            if record.instance is not None:
+                self._instances.add((record.instance.gpu_uuid, record.instance.gi_id))
+            taken.append((record, one))
+        return taken, left
+
+    def strangers(self, adopted: Sequence[Record]) -> Iterator[Left]:
+        """Instances of which nothing tells that they are one's own."""
+        ours = {(r.instance.gpu_uuid, r.instance.gi_id) for r in adopted if r.instance is not None}
+        for gpu in self._observed.gpus:
+            for instance in gpu.instances:
+                if (gpu.uuid, instance.gi_id) in ours | self._instances:
+                    continue
+                owner = self._owners.get((gpu.uuid, instance.gi_id))
+                yield Left(
+                    f"GPU {gpu.index}: GPU instance {instance.gi_id} ({instance.profile} at {instance.placement})",
+                    f"claimed by {owner}, and no container tells more"
+                    if owner is not None
+                    else "no container and no record tells that it is yours",
+                )
+
+    def _recorded(self, record: Record) -> str | None:
+        if (record.run, record.job) in self._known:
+            return f"{record.run}/{record.job} is recorded with another container"
+        return None
+
+    def _instance_taken(self, record: Record) -> str | None:
+        owned = record.instance
+        if owned is None:
+            return None
+        if (owned.gpu_uuid, owned.gi_id) in self._instances:
+            return f"GPU instance {owned.gi_id} belongs to another job already"
+        holder = next((c for c in self._claims if self._is_others(c) and _holds(c, record)), None)
+        return f"its place is claimed by {holder.user}/{holder.run}" if holder is not None else None
+
+    def _is_others(self, one: Claim) -> bool:
+        return (one.uid, one.store) != (self._session.caller.uid, store_name(self._session.paths.state))
+
+
+def _holds(one: Claim, record: Record) -> bool:
+    return record.placement is not None and record.placement in one.gpus.get(record.gpu_uuid or "", ())
+
+
+def _newest_first(one: Leftover) -> tuple[str, str, bool, float]:
+    return one.unit.run, one.unit.job, one.unit.state.ended, -(one.unit.started_at or 0.0)
