@@ -70,7 +70,7 @@ class ContainerDevices:
         device = GpuDevice.of_labels(data["Config"]["Labels"], LABEL)
         if device is None or not self._link.local or not self._link.access(simulated=False).usable:
             return Found(True)
-        return gpu_inside(self._link.engine, unit.handle, unit.pid, device, self._root)
+        return gpu_inside(self._link.engine, unit, device, self._root)
 
     def leave(self, unit: str) -> None:
         """Take away the specification of a unit (by its name) that is gone or goes."""

@@ -41,13 +41,12 @@ def wrong_cpus(unit: Unit, wanted: CpuSet, *, local: bool) -> str | None:
     return f"not on its CPUs: wanted {wanted}, the kernel allows {seen or 'all'}"
 
 
-def gpu_inside(engine: Engine, handle: str, pid: int | None, device: GpuDevice, root: Path) -> Found:
+def gpu_inside(engine: Engine, unit: Unit, device: GpuDevice, root: Path) -> Found:
     """Whether a running container holds the nodes of its own device and no other GPU's or instance's.
 
     Args:
         engine: asked to look inside where /proc may not be read.
-        handle: the container.
-        pid: its main process on this machine.
+        unit: the container, whose process is one of this machine.
         device: what it should hold.
         root: below which this machine's own /dev lies.
     """
@@ -57,7 +56,11 @@ def gpu_inside(engine: Engine, handle: str, pid: int | None, device: GpuDevice, 
         return Found(False, error.message)
     if isinstance(nodes, Unknown):
         return Found(None, nodes.reason)
-    held = (held_by(pid) if pid is not None else None) or _ask(engine, handle)
+    held = held_by(unit.pid) if unit.pid is not None else None
+    if unit.pid is not None and not proc.is_alive(unit.pid, unit.pid_start):
+        return Found(None, "it ended while it was looked at")  # the pid may be another process's by now
+    if held is None:
+        held = _ask(engine, unit.handle)
     if held is None:
         return Found(None, "neither /proc/PID/root of the container nor an ls in it could be used")
     wrong = compare(nodes, held)

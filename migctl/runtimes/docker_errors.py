@@ -140,7 +140,12 @@ RULES: tuple[Rule, ...] = (
         "the container still runs: {0}",
         "migctl stop",
     ),
-    Rule(r"is not running|is paused", HostError, "not-running", "the job's container does not run: {0}"),
+    Rule(
+        r"is not running|is paused|can only kill running containers",
+        HostError,
+        "not-running",
+        "the job's container does not run: {0}",
+    ),
     Rule(
         r"[Nn]o such container|no container with (?:name or )?ID",
         HostError,

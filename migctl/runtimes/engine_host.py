@@ -115,7 +115,7 @@ def finds_hook(socket_path: str) -> bool | None:
 def open_files_limit(socket_path: str) -> int | None:
     """The engine's own hard limit of open files: what starts containers inherits it, and cannot always raise it."""
     pid = _listener(socket_path)
-    if pid is None or not _is_dockerd(pid):
+    if pid is None or _command(pid) not in ("dockerd", "podman"):
         return None
     try:
         lines = Path("/proc", str(pid), "limits").read_text().splitlines()
@@ -148,7 +148,7 @@ def _listener(path: str) -> int | None:
 
 def _path_of(pid: int) -> str | None:
     """PATH of an engine's process; `None` where systemd listens for it (socket activation) or it is another user's."""
-    if not _is_dockerd(pid):
+    if _command(pid) != "dockerd":
         return None
     try:
         variables = Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
@@ -157,8 +157,8 @@ def _path_of(pid: int) -> str | None:
     return next((v[5:].decode(errors="surrogateescape") for v in variables if v.startswith(b"PATH=")), os.defpath)
 
 
-def _is_dockerd(pid: int) -> bool:
+def _command(pid: int) -> str:
     try:
-        return Path("/proc", str(pid), "comm").read_text().strip() == "dockerd"
+        return Path("/proc", str(pid), "comm").read_text().strip()
     except OSError:
-        return False
+        return ""

@@ -86,6 +86,7 @@ def podman_spec(config: Mapping[str, Any], name: str) -> dict[str, Any]:
         "command": config.get("Cmd"),
         "entrypoint": config.get("Entrypoint"),
         "work_dir": config.get("WorkingDir"),
+        "create_working_dir": True,  # as Docker does
         "user": config.get("User"),
         "init": host["Init"],
         "remove": host["AutoRemove"],
