@@ -86,9 +86,12 @@ class Workshop:
         return outcome
 
     def who_holds(self, gpu_uuid: str) -> Sighting:
-        """Everybody who holds this GPU now, as far as this user can see."""
-        with self.session.ledger(write=False) as ledger:
-            return sight(self.session, ledger, self.driver.gpu(gpu_uuid))
+        """Everybody who holds this GPU now, as far as this user can see; nobody where the GPU does not answer any more."""
+        try:
+            with self.session.ledger(write=False) as ledger:
+                return sight(self.session, ledger, self.driver.gpu(gpu_uuid))
+        except MigctlError:
+            return Sighting()
 
     def _who_holds(self, record: Record) -> Sighting:
         owned = record.instance

@@ -11,8 +11,10 @@ from migctl.core.choices import RuntimeName
 from migctl.core.events import Event
 from migctl.core.record import JobState, Record
 from migctl.engine.apply import Workshop
+from migctl.engine.holding import is_in_use
 from migctl.engine.mode import restore
-from migctl.engine.observe import check_source
+from migctl.engine.observe import boot, check_source
+from migctl.engine.services import recover_services
 from migctl.engine.session import Session
 from migctl.engine.targets import unknown_run
 from migctl.errors import MigctlError, Notice, PartlyApplied
@@ -57,6 +59,7 @@ def take_down(
             return DownResult(run=run, removed=())
         runtime = session.runtime(RuntimeName(known.runtime))
         driver = stack.enter_context(session.driver())
+        recover_services(session, boot(session, driver), report)
         check_source(session, driver, ledger, known)
         shop = Workshop(
             session=session,
@@ -117,10 +120,12 @@ def _can_run(record: Record) -> bool:
 def _left_over(run: str, left: Sequence[Record], errors: Mapping[str, MigctlError]) -> PartlyApplied:
     lines = [f"{name}: {error.message}" for name, error in errors.items()]
     lines += [f"{record.job}: not finished" for record in left if record.job not in errors]
+    again = f"migctl down {run}"
+    first = "; ".join(dict.fromkeys(error.hint for error in errors.values() if is_in_use(error) and error.hint))
     return PartlyApplied(
         "not-all-removed",
         f"{len(lines)} of the run's jobs could not be removed; everything else is gone. " + "; ".join(lines),
         where=f"run {run}",
-        hint=f"migctl down {run}",
+        hint=f"{first}; then {again}" if first else again,
         data={"jobs": [record.job for record in left]},
     )

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Final
 
 from migctl.core.events import Event, NoteEvent
 from migctl.core.holders import Holder, Purpose, Sighting, advice, held_by
@@ -23,7 +24,9 @@ from migctl.nvml.driver import Driver
 from migctl.nvml.open import released
 from migctl.store.ledger import Ledger
 
-_ONLY_LOOKING = (Role.MONITORING, Role.FABRIC)
+PASSING_S: Final = 2.0
+"""Somebody's `nvidia-smi` or `migctl status` that passes by is waited for without being asked to."""
+_ONLY_LOOKING: Final = (Role.MONITORING, Role.FABRIC)
 
 
 def at_work(sighting: Sighting) -> Sighting:
@@ -35,8 +38,11 @@ def _only_looks(holder: Holder) -> bool:
     return holder.service is not None and holder.service.role in _ONLY_LOOKING
 
 
-def refuse_instances(gpu: Gpu, ledger: Ledger, session: Session, boot_id: str) -> None:
+def refuse_instances(gpu: Gpu, ledger: Ledger, session: Session, boot_id: str, *, own_run: str | None = None) -> None:
     """A change of the mode, and a reset, take every instance with them: whose ever it is.
+
+    Args:
+        own_run: a run of the caller's whose own claim is no obstacle.
 
     Raises:
         Busy: `gpu-has-instances`, `gpu-claimed`.
@@ -46,15 +52,16 @@ def refuse_instances(gpu: Gpu, ledger: Ledger, session: Session, boot_id: str) -
         seen = Observed(boot_id=boot_id, gpus=(gpu,), units=())
         known = owners(ledger, seen, claims)
         named = [f"{i.profile} at {i.placement} ({known.get((gpu.uuid, i.gi_id), 'not ours')})" for i in gpu.instances]
-        own = sorted({owner.partition("/")[0] for (_, _), owner in known.items()} & {run.name for run in ledger.runs()})
+        mine = sorted({owner.partition("/")[0] for owner in known.values()} & {run.name for run in ledger.runs()})
         raise Busy(
             "gpu-has-instances",
             f"GPU {gpu.index} has {len(named)} GPU instance{'' if len(named) == 1 else 's'}, which would be destroyed: "
             + ", ".join(named),
             where=f"GPU {gpu.index}",
-            hint=f"migctl down {own[0]}" if own else "their owners must remove them first; migctl status shows them",
+            hint=f"migctl down {mine[0]}" if mine else "their owners must remove them first; migctl status shows them",
         )
-    users = sorted({f"{claim.user}/{claim.run}" for claim in claims if gpu.uuid in claim.gpus})
+    own = (session.caller.uid, own_run)
+    users = sorted({f"{c.user}/{c.run}" for c in claims if gpu.uuid in c.gpus and (c.uid, c.run) != own})
     if users:
         raise Busy(
             "gpu-claimed",

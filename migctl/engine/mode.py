@@ -8,11 +8,15 @@ from dataclasses import replace
 from migctl.core.administered import chosen_gpus
 from migctl.core.choices import Strategy
 from migctl.core.events import NoteEvent
+from migctl.core.holders import Purpose, Sighting
 from migctl.core.mig import Gpu
 from migctl.core.plan import Plan
 from migctl.core.run import Run
 from migctl.engine.apply import Workshop
-from migctl.errors import Busy, HostError, MigctlError, Notice
+from migctl.engine.holding import explained, is_in_use
+from migctl.engine.idleness import PASSING_S, refuse_instances, wait_until_idle
+from migctl.engine.observe import boot
+from migctl.errors import HostError, MigctlError, Notice
 
 
 def to_enable(plan: Plan, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
@@ -27,28 +31,42 @@ def enable(shop: Workshop, run: Run, gpus: Sequence[Gpu]) -> Run:
     """Turn the mode on; recorded before it is done. Returns the run with these GPUs noted.
 
     Raises:
-        Busy: a process uses one of them; nothing was changed.
+        Busy: somebody uses one of them; nothing was changed.
         HostError: the change stays outstanding (`mig-mode-pending`); it is taken back.
     """
     for gpu in gpus:
-        if gpu.processes:
-            raise Busy(
-                "gpu-busy",
-                f"GPU {gpu.index} is in use by {', '.join(f'pid {p.pid}' for p in gpu.processes)}: "
-                "its MIG mode can be changed only while it is idle",
-                where=f"GPU {gpu.index}",
-                hint="try again when they have ended",
-            )
+        refuse_instances(gpu, shop.ledger, shop.session, boot(shop.session, shop.driver), own_run=run.name)
+        wait_until_idle(
+            shop.session,
+            shop.driver,
+            gpu.uuid,
+            wait_s=shop.wait_for_s,
+            passing_s=PASSING_S,
+            cancel=shop.cancel,
+            report=shop.report,
+        )
     run = shop.ledger.save_run(replace(run, mig_enabled=(*run.mig_enabled, *(gpu.uuid for gpu in gpus))))
     for gpu in gpus:
         try:
             shop.driver.set_mig_mode(gpu.uuid, enabled=True)
-        except HostError:
+        except HostError as error:
+            sighting = shop.who_holds(gpu.uuid) if is_in_use(error) else Sighting()
             # Left pending it would surprise the next reboot: the wish is taken back.
             restore(shop, run, ())
-            raise
+            raise _not_enabled(explained(error, sighting, Purpose.MODE, shop.session.caller.uid), gpu) from error
         shop.report(NoteEvent(f"GPU {gpu.index}: MIG mode is on"))
     return run
+
+
+def _not_enabled(error: MigctlError, gpu: Gpu) -> MigctlError:
+    """What `up` could not turn on: `mode` can, as it may reset the GPU and stop services."""
+    if error.id != "mig-mode-pending":
+        return error
+    hint = (error.hint or "").replace(
+        "add --stop-services, or: ", f"migctl mode enable --gpu {gpu.index} --stop-services, or: "
+    )
+    message = f"{error.message}. Nothing is left outstanding: the wish is taken back"
+    return HostError(error.id, message, where=error.where, hint=hint, data=error.data)
 
 
 def restore(shop: Workshop, run: Run, used: Collection[str | None]) -> tuple[Notice, ...]:
@@ -79,7 +97,8 @@ def restore(shop: Workshop, run: Run, used: Collection[str | None]) -> tuple[Not
                     "empty-mig-gpu",
                     f"GPU {gpu.index} stays in MIG mode, {how}, with no instance: no CUDA program and no slurmd can use it until "
                     "an instance is made or the mode is turned off",
-                    hint=f"sudo nvidia-smi -i {gpu.index} -mig 0   gives the whole GPU back",
+                    hint=f"sudo migctl mode disable --gpu {gpu.index}{' --reset' if gpu.resetless_mig is False else ''}   "
+                    "gives the whole GPU back",
                 )
             )
     return tuple(notices)

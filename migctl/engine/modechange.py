@@ -14,7 +14,7 @@ from migctl.core.mig import Gpu, MigMode
 from migctl.core.plan import GpuSelector
 from migctl.core.selection import select_gpus
 from migctl.engine.holding import explained, holders_data, is_in_use, sight
-from migctl.engine.idleness import at_work, hold_machine, refuse_instances, wait_until_idle
+from migctl.engine.idleness import PASSING_S, at_work, hold_machine, refuse_instances, wait_until_idle
 from migctl.engine.observe import boot
 from migctl.engine.services import recover_services, running_services, services_stopped
 from migctl.engine.session import Session
@@ -25,8 +25,6 @@ from migctl.nvml.driver import Driver
 from migctl.nvml.errors import no_mig
 from migctl.nvml.open import released, simulated_reset
 
-_PASSING_S = 2.0
-"""Somebody's `nvidia-smi` or `migctl status` that passes by is waited for without being asked to."""
 _LETTING_GO_S = 5.0
 """How long a driver may take to notice that everybody has let go of the GPU."""
 
@@ -110,7 +108,7 @@ def change_mode(
             driver,
             gpu.uuid,
             wait_s=request.wait_for_s,
-            passing_s=_PASSING_S,
+            passing_s=PASSING_S,
             cancel=cancel,
             report=report,
         )
