@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -96,6 +96,19 @@ class Sighting:
     def complete(self) -> bool:
         """Whether nobody can have been overlooked."""
         return not self.unseen and not self.hidden
+
+    def of_gpu(self, uuid: str, named: Mapping[int, int | None]) -> Sighting:
+        """Those of one GPU.
+
+        Args:
+            named: pid → GI id of the processes that NVML names there.
+        """
+        holders = tuple(
+            replace(h, nodes=tuple(n for n in h.nodes if n.gpu_uuid == uuid), gi_id=named.get(h.pid))
+            for h in self.holders
+            if h.pid in named or any(node.gpu_uuid == uuid for node in h.nodes)
+        )
+        return replace(self, holders=holders)
 
     def on(self, gi_id: int) -> Sighting:
         """Those that can keep this GPU instance from being removed.

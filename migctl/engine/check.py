@@ -11,6 +11,8 @@ from migctl.core.plan import Plan
 from migctl.core.views.findings import Finding, Level
 from migctl.engine import rights
 from migctl.engine.check_access import engine_findings
+from migctl.engine.check_holders import holder_findings
+from migctl.engine.observe import boot
 from migctl.engine.ruling import ruling
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
@@ -22,11 +24,15 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
     """Test everything; one failing test keeps no other from running."""
     findings: list[Finding] = []
     gpus: tuple[Gpu, ...] = ()
+    boot_id = ""
     with _told(findings), session.driver() as driver:
         gpus = driver.gpus()
+        boot_id = boot(session, driver)
         findings.append(_ok("driver", driver.label))
         findings += [_failure(error) for error in driver.failures]
     findings += [finding for gpu in gpus for finding in _gpu(gpu, sudo_line(session.environ))]
+    with _told(findings):
+        findings += holder_findings(session, gpus, boot_id)
     with _told(findings):
         findings.append(_cpus(session))
     with _told(findings):
@@ -98,7 +104,8 @@ def _gpu(gpu: Gpu, as_root: str) -> Iterator[Finding]:
             level=Level.FAILURE,
             message=f"{name}: MIG mode is {_mode(gpu.mig.current)}, pending {_mode(gpu.mig.pending)}: "
             "that needs a GPU reset or a reboot",
-            hint=f"free the GPU, then sudo nvidia-smi --gpu-reset -i {gpu.index} (in a virtual machine: reboot it)",
+            hint=f"sudo migctl mode {'enable' if gpu.mig.pending else 'disable'} --gpu {gpu.index} --reset "
+            "(in a virtual machine: reboot it)",
         )
         return
     if not gpu.mig.current:

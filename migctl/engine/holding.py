@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -29,21 +29,30 @@ _PENDING: Final = "mig-mode-pending"
 
 
 def sight(session: Session, ledger: Ledger, gpu: Gpu) -> Sighting:
-    """Everybody who holds this GPU or one of its instances; never fails, at worst it finds nobody."""
+    """Everybody who holds this GPU or one of its instances."""
+    return sights(session, ledger, (gpu,))[gpu.uuid]
+
+
+def sights(session: Session, ledger: Ledger, gpus: Sequence[Gpu]) -> Mapping[str, Sighting]:
+    """The same for several GPUs, by UUID, from one walk through /proc."""
     places = _places(session)
-    named = {process.pid: process.gi_id for process in gpu.processes}
+    named = {gpu.uuid: {process.pid: process.gi_id for process in gpu.processes} for gpu in gpus}
     nodes: tuple[DeviceNode, ...] = ()
-    if places is not None and gpu.minor is not None:
-        nodes = places.nodes({gpu.minor: gpu.uuid}, [(gpu.minor, i.gi_id) for i in gpu.instances])
+    if places is not None:
+        nodes = places.nodes(
+            {gpu.minor: gpu.uuid for gpu in gpus if gpu.minor is not None},
+            [(gpu.minor, i.gi_id) for gpu in gpus if gpu.minor is not None for i in gpu.instances],
+        )
     jobs, job_pids = _own_jobs(session, ledger)
-    return find_holders(
+    found = find_holders(
         nodes,
         root=session.root,
         modules=places.modules if places is not None else None,
-        named=named,
+        named={pid for pids in named.values() for pid in pids},
         jobs=jobs,
         job_pids=job_pids,
     )
+    return {gpu.uuid: found.of_gpu(gpu.uuid, named[gpu.uuid]) for gpu in gpus}
 
 
 def _places(session: Session) -> DevicePlaces | None:

@@ -165,11 +165,7 @@ def _reset(session: Session, driver: Driver, gpu: Gpu, request: ModeRequest, rep
             sighting = sight(session, ledger, gpu)
         if at_work(sighting).holders:
             raise _not_reset(gpu, request, "somebody has begun to use it", at_work(sighting), session)
-        report(
-            NoteEvent(
-                f"resetting GPU {gpu.index}: {' '.join(reset_words((command[0].rpartition('/')[2],), gpu.pci_bus_id))}"
-            )
-        )
+        report(NoteEvent(f"resetting GPU {gpu.index}: {' '.join(reset_words(('nvidia-smi',), gpu.pci_bus_id))}"))
         answer, said = reset_gpu(command, gpu.pci_bus_id, session.environ)
     match answer:
         case ResetAnswer.DONE:

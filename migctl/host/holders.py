@@ -64,7 +64,7 @@ def find_holders(
     *,
     root: Path = Path("/"),
     modules: Path | None = None,
-    named: Mapping[int, int | None] | None = None,
+    named: Collection[int] = (),
     jobs: Mapping[str, str] | None = None,
     job_pids: Mapping[int, str] | None = None,
 ) -> Sighting:
@@ -74,13 +74,12 @@ def find_holders(
         nodes: the device files asked for.
         root: root of the machine's /proc.
         modules: the list of loaded modules; `None`: they cannot hold these GPUs.
-        named: pid → GI id of processes that NVML names; they count although no file of theirs can be seen.
+        named: processes that NVML names; they count although no file of theirs can be seen.
         jobs: container id → `RUN/JOB` of the caller's own.
         job_pids: main process → `RUN/JOB` of the caller's own; what it started belongs to it.
     """
     wanted = {node.path: node for node in nodes}
     numbers = _device_numbers(nodes)
-    named = named or {}
     holders: list[Holder] = []
     unseen = 0
     own = os.getpid() if root == Path("/") else None
@@ -92,7 +91,7 @@ def find_holders(
             unseen += pid not in named and not _kernel_thread(root, pid)
             opened = ()
         if opened or pid in named:
-            holders.append(_holder(root, pid, opened, named.get(pid), jobs or {}, job_pids or {}))
+            holders.append(_holder(root, pid, opened, jobs or {}, job_pids or {}))
     return Sighting(
         holders=tuple(holders), modules=_modules(modules), unseen=unseen, hidden=bool(nodes) and _hidden(root)
     )
@@ -162,7 +161,6 @@ def _holder(
     root: Path,
     pid: int,
     opened: tuple[DeviceNode, ...],
-    gi_id: int | None,
     jobs: Mapping[str, str],
     job_pids: Mapping[int, str],
 ) -> Holder:
@@ -184,7 +182,6 @@ def _holder(
         slurm_job=slurm_job_of(groups),
         job=job or _job_of_ancestor(root, pid, job_pids),
         nodes=opened,
-        gi_id=gi_id,
     )
 
 
