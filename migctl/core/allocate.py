@@ -9,6 +9,7 @@ from migctl.core.administered import chosen_gpus
 from migctl.core.allocation import Allocation, Assignment, CpuGrant, Idle
 from migctl.core.choices import Strategy
 from migctl.core.cpus import CpuAllocation, CpuDemand, assign, no_free_core
+from migctl.core.cpuset import CpuSet
 from migctl.core.layout import lay_out
 from migctl.core.machine import Machine
 from migctl.core.memory import memory_notices
@@ -101,7 +102,7 @@ def _pool(plan: Plan, machine: Machine, shares: Sequence[GpuShare], selected: Se
         machine.topology,
         affinity=machine.affinity,
         engine=machine.engine,
-        claimed=machine.claimed,
+        claimed={**machine.claimed, **_left_running(plan, machine)},
         foreign=machine.foreign,
         allow_overlap=plan.allow_overlap,
         threads_per_core=plan.threads_per_core,
@@ -120,6 +121,16 @@ def _pool(plan: Plan, machine: Machine, shares: Sequence[GpuShare], selected: Se
         cpu_share=plan.cpu_share,
         near_nodes=frozenset(node for node in nodes if node is not None),
     )
+
+
+def _left_running(plan: Plan, machine: Machine) -> dict[str, CpuSet]:
+    """CPUs of this run's jobs that the plan no longer has, and that go on until they are taken out."""
+    names = {job.name for job in plan.jobs}
+    return {
+        f"{record.run}/{record.job}": record.cpus
+        for name, record in machine.held.items()
+        if name not in names and not record.state.ended
+    }
 
 
 def _slices_share(plan: Plan, machine: Machine, gpus: Sequence[Gpu], lent: frozenset[str]) -> Fraction:

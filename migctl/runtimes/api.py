@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event
 from typing import Protocol
@@ -119,7 +119,12 @@ class Runtime(Protocol):
         """Everything that carries migctl's labels, of any user and any run; none for processes, which carry none."""
         ...
 
-    def foreign(self) -> list[ForeignContainer]: ...
+    def foreign(self, known: Collection[str] | None = None) -> list[ForeignContainer]:
+        """Running units that migctl did not start, and (with `known`, the tokens recorded) those of this user that no record knows:
+        they hold cores all the same.
+        """
+        ...
+
     def stop(self, handle: str, grace_s: float, *, hurry: Event | None = None) -> None:
         """SIGTERM to the main process, wait up to `grace_s`, then SIGKILL to all of it; returns when nothing of it is alive.
         Already ended or gone is fine. `hurry`, set at any time, skips the rest of the grace.

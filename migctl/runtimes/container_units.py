@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
@@ -23,6 +23,19 @@ NEVER_STARTED_CODES = (127, 128)
 def is_ours(labels: Mapping[str, str] | None) -> bool:
     """The labels that only migctl's containers have are all there."""
     return labels is not None and all(labels.get(LABEL + key) for key in ("run", "job", "token"))
+
+
+def is_foreign(labels: Mapping[str, str] | None, uid: int, known: Collection[str] | None) -> bool:
+    """Whether migctl did not make it, or nobody speaks for it any more.
+
+    Args:
+        labels: of the container.
+        uid: the caller's; what other users' migctl made their claims speak for.
+        known: tokens of the caller's recorded units; `None` = all.
+    """
+    if labels is None or not is_ours(labels):
+        return True
+    return known is not None and labels.get(LABEL + "owner") == str(uid) and labels[LABEL + "token"] not in known
 
 
 def unit_of(data: Mapping[str, Any], *, local: bool) -> Unit:

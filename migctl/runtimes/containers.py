@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from migctl.runtimes.container_config import LABEL, container_config
 from migctl.runtimes.container_devices import ContainerDevices
 from migctl.runtimes.container_start import start_container
 from migctl.runtimes.container_stop import KILL_DEADLINE_S, stop_container
-from migctl.runtimes.container_units import each, is_ours, leftover_of, unit_of
+from migctl.runtimes.container_units import each, is_foreign, is_ours, leftover_of, unit_of
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.engine_client import Engine
 from migctl.runtimes.engine_link import EngineLink
@@ -204,12 +204,12 @@ class Containers:
         found = each(self._inspect, [c["Id"] for c in listed if is_ours(c["Labels"])])
         return [data for data in found if data is not None]
 
-    def foreign(self) -> list[ForeignContainer]:
-        """Running containers of others, with their cpusets."""
+    def foreign(self, known: Collection[str] | None = None) -> list[ForeignContainer]:
+        """Running containers of others, with their cpusets; of this user's own those that no record knows count as well."""
         engine = self._engine
         with engine_errors(engine.endpoint):
             listed = engine.client.containers()
-        found = each(self._inspect, [c["Id"] for c in listed if not is_ours(c["Labels"])])
+        found = each(self._inspect, [c["Id"] for c in listed if is_foreign(c["Labels"], engine.endpoint.owner, known)])
         return [
             ForeignContainer(str(data["Name"]).lstrip("/"), CpuSet.parse(data["HostConfig"].get("CpusetCpus") or ""))
             for data in found

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -174,7 +174,7 @@ class Processes:
         """None: a process carries no labels, all that is known of it lies in its folder."""
         return []
 
-    def foreign(self) -> list[ForeignContainer]:
+    def foreign(self, known: Collection[str] | None = None) -> list[ForeignContainer]:  # noqa: ARG002 -- the same for both
         """Without an engine nothing is known of containers."""
         return []
 
