@@ -28,12 +28,15 @@ def workers(
     jobs: Annotated[
         int | None, Option("--jobs", help="Trainings at the same time; default: a table of several.")
     ] = None,
-    storage: Annotated[Storage | None, Option("--storage", help="Where the data lie.")] = None,
+    storage: Annotated[
+        Storage | None, Option("--storage", help="Where the data lie; auto: the device behind this folder.")
+    ] = None,
+    markdown: Annotated[bool, Option("--markdown", help="A Markdown table, for a wiki or a README.")] = False,
 ) -> None:
     """Print how many num_workers each of several trainings should have."""
     from migctl.cli.tables import show_workers
 
-    show_workers(common, cores=cores, jobs=jobs, storage=storage)
+    show_workers(common, cores=cores, jobs=jobs, storage=storage, markdown=markdown)
 
 
 def schema(common: Common) -> None:

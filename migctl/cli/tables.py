@@ -6,7 +6,7 @@ from migctl.cli.common import Common
 from migctl.cli.output import write, write_json
 from migctl.core.choices import Storage
 from migctl.core.views.tables import BoardProfiles, WorkersRow
-from migctl.errors import PlanError
+from migctl.errors import Notice, PlanError
 
 
 def show_profiles(common: Common, on: str | None) -> None:
@@ -42,7 +42,9 @@ def _why_none(no_mig: bool) -> str:
     return "this GPU has no MIG" if no_mig else "the driver tells them only while MIG mode is on"
 
 
-def show_workers(common: Common, *, cores: int | None, jobs: int | None, storage: Storage | None) -> None:
+def show_workers(
+    common: Common, *, cores: int | None, jobs: int | None, storage: Storage | None, markdown: bool = False
+) -> None:
     """The guide's rule for this machine or another."""
     from pathlib import Path
 
@@ -52,10 +54,11 @@ def show_workers(common: Common, *, cores: int | None, jobs: int | None, storage
     from migctl.render.json_output import workers_json
     from migctl.render.workers_text import workers_text
 
-    if storage is Storage.AUTO:
-        raise PlanError("not-available-yet", "--storage auto is not available yet", hint="--storage nvme, ssd or hdd")
     if (cores is not None and cores < 1) or (jobs is not None and jobs < 1):
         raise PlanError("usage", "--cores and --jobs count from 1")
+    notices: tuple[Notice, ...] = ()
+    if storage is Storage.AUTO:
+        storage, notices = _found_storage()
     session = common.session()
     threads = 1
     if cores is None:
@@ -73,10 +76,26 @@ def show_workers(common: Common, *, cores: int | None, jobs: int | None, storage
             )
         )
     if common.json:
-        value = workers_json(rows)
-        write_json(value)
+        write_json(workers_json(rows, storage=storage, notices=notices))
+    elif markdown:
+        from migctl.render.workers_text import workers_markdown
+
+        write(workers_markdown(rows, storage=storage.value if storage else ""))
     else:
-        write(workers_text(rows, common.style(), storage=storage.value if storage else ""))
+        write(workers_text(rows, common.style(), storage=storage.value if storage else "", notices=notices))
+
+
+def _found_storage() -> tuple[Storage | None, tuple[Notice, ...]]:
+    """The kind of device behind the present folder, or the notice that it is not known."""
+    from pathlib import Path
+
+    from migctl.host.storage import device_behind
+
+    device = device_behind(str(Path.cwd()))
+    if device.kind is not None:
+        return device.kind, ()
+    message = f"--storage auto changes nothing, as the device behind this folder is not known ({device.what})"
+    return None, (Notice("storage-unknown", message, hint="--storage nvme, ssd or hdd"),)
 
 
 def show_schema(common: Common) -> None:

@@ -18,6 +18,7 @@ from migctl.core.plan import ByInstance, ByProfile, BySlices, Job, Plan
 from migctl.core.pool import Pool, fair_part, make_pool
 from migctl.core.share import GpuShare
 from migctl.core.sharing import share_out
+from migctl.core.storage import effective, storage_notices
 from migctl.core.workers import batch_size
 from migctl.errors import DoesNotFit, HostError, MigctlError
 
@@ -76,6 +77,7 @@ def allocate(plan: Plan, machine: Machine) -> Allocation:
             *left.notices,
             *pool.notices,
             *cpus.notices,
+            *storage_notices(running, machine.storage),
             *memory_notices(assignments, machine.memory_total_mib),
         ),
     )
@@ -159,7 +161,7 @@ def _cpu_demand(job: Job, share: GpuShare, machine: Machine) -> CpuDemand:
         cpus=job.cpus,
         cpuset=job.cpuset,
         num_workers=job.num_workers,
-        storage=job.storage,
+        storage=effective(job, machine.storage),
         where=job.where,
     )
 

@@ -10,6 +10,7 @@ from migctl.core.holdings import Holdings
 from migctl.core.mig import Gpu
 from migctl.core.observed import ForeignContainer
 from migctl.core.record import Record
+from migctl.core.storage import DataDevice
 from migctl.core.topology import Topology
 
 
@@ -37,6 +38,8 @@ class Machine:
     """This run's jobs that have a place already (settled records), by job name: their place and CPUs stay."""
     memory_total_mib: int | None = None
     """RAM of the machine."""
+    storage: Mapping[str, DataDevice] = field(default_factory=dict, compare=False)
+    """Devices behind the data of jobs with `storage: auto`, by job; nobody else can take them, so a second look ignores them."""
     allowed: frozenset[str] | None = None
     """UUIDs of the GPUs that the administrator lets this user have; `None` = all."""
     reserved: CpuSet = CpuSet()

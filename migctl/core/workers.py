@@ -70,7 +70,7 @@ def num_workers(cores: int, logical: int, storage: Storage | None, *, smt: bool)
     Args:
         cores: physical cores of the cpuset.
         logical: logical CPUs of the cpuset.
-        storage: where the data lie; `ssd`, `auto` (not found out) and `None` change nothing.
+        storage: where the data lie; `ssd` and `None` (not told, or not found) change nothing, nor does `auto` by itself.
         smt: whether its cores have several hardware threads.
     """
     match storage:

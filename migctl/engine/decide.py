@@ -20,6 +20,7 @@ from migctl.core.sameness import digest, spec
 from migctl.core.settle import lost_by_restart
 from migctl.core.steps import Chain
 from migctl.engine.apply import Workshop
+from migctl.engine.datadevices import data_devices
 from migctl.engine.observe import Look
 from migctl.engine.observe import machine as observe_machine
 from migctl.engine.ruling import refuse, ruling
@@ -228,7 +229,8 @@ def consider(
 ) -> Considered:
     """Look at the machine and decide; `adjust` puts another machine's cores in place of this one's."""
     seen = shop.look(plan.name)
-    there = adjust(observe_machine(shop.session, shop.runtime, shop.ledger, seen.observed, plan.name))
+    here = observe_machine(shop.session, shop.runtime, shop.ledger, seen.observed, plan.name)
+    there = adjust(replace(here, storage=data_devices(plan, shop.runtime)))
     held = ruling(shop.session)
     if held is not None:
         refuse(held.on_gpus(plan, there.gpus))

@@ -130,7 +130,14 @@ def _with_cores(machine: Machine, elsewhere: Elsewhere) -> Machine:
     else:
         return machine
     return replace(
-        machine, topology=topology, affinity=topology.online, engine=None, claimed={}, foreign=(), memory_total_mib=None
+        machine,
+        topology=topology,
+        affinity=topology.online,
+        engine=None,
+        claimed={},
+        foreign=(),
+        memory_total_mib=None,
+        storage={},
     )
 
 

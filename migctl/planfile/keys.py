@@ -157,7 +157,6 @@ _LATER_IN_PLAN: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 _LATER_VALUE: Mapping[str, tuple[str, str]] = {
     "strategy": ("sequential", "write a plan for each job and run them in turn: `migctl up --wait`"),
-    "storage": ("auto", "write nvme, ssd or hdd"),
 }
 
 

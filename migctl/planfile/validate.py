@@ -48,7 +48,7 @@ def validated(
             wrong.add(key)
             what = (
                 f"{key}: {value.text}"
-                if isinstance(value, Scalar) and key in ("strategy", "storage", "engine")
+                if isinstance(value, Scalar) and key in ("strategy", "engine")
                 else key
             )
             report.error("not-available-yet", f"{what} is not available yet", value.start, instead)

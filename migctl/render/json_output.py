@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from migctl.core.allocation import Assignment
+from migctl.core.choices import Storage
 from migctl.core.mig import MigMode, Placement, Profile
 from migctl.core.views.findings import Finding
 from migctl.core.views.pictures import GpuPicture, Seat
@@ -66,12 +67,13 @@ def check_json(findings: Sequence[Finding], *, simulated: bool = False) -> Json:
     }
 
 
-def workers_json(rows: Sequence[WorkersRow], *, notices: Sequence[Notice] = ()) -> Json:
+def workers_json(rows: Sequence[WorkersRow], *, storage: Storage | None = None, notices: Sequence[Notice] = ()) -> Json:
     """`workers --json`: the one row's fields at the top, or `rows` where a table was asked for."""
     warnings = [_notice(notice) for notice in notices]
+    kind = storage.value if storage is not None else None
     if len(rows) == 1:
-        return {"version": VERSION, **_workers(rows[0]), "warnings": warnings}
-    return {"version": VERSION, "rows": [_workers(row) for row in rows], "warnings": warnings}
+        return {"version": VERSION, **_workers(rows[0]), "storage": kind, "warnings": warnings}
+    return {"version": VERSION, "rows": [_workers(row) for row in rows], "storage": kind, "warnings": warnings}
 
 
 def profiles_json(boards: Sequence[BoardProfiles], *, simulated: bool = False) -> Json:

@@ -34,10 +34,27 @@ def workers_text(rows: Sequence[WorkersRow], style: Style, *, storage: str = "",
         workers = Cell(str(row.num_workers), ("bold",))
         cells.append([cores, str(row.jobs), workers, "" if same else str(row.cores_per_job)])
     lines = _with_notes(table(_COLUMNS, cells, style, indent=0), rows, style)
+    return page([lines, hang("", _rule(storage), style), notice_lines(notices, style)], style)
+
+
+def workers_markdown(rows: Sequence[WorkersRow], *, storage: str = "") -> str:
+    """The same as a Markdown table, every cell said in every row, with a newline at the end."""
+    lines = ["| cores | trainings | num_workers each | cores each | note |", "|---:|---:|---:|---:|---|"]
+    lines += [
+        f"| {row.cores} | {row.jobs} | **{row.num_workers}** | {row.cores_per_job} | {_cell(row.note)} |"
+        for row in rows
+    ]
+    return "\n".join([*lines, "", f"{_rule(storage)}.", ""])
+
+
+def _rule(storage: str) -> str:
     rule = "num_workers = physical cores ÷ trainings at the same time; a single training leaves one core to the system"
-    if storage:
-        rule += f"; adjusted for {storage} storage"
-    return page([lines, hang("", rule, style), notice_lines(notices, style)], style)
+    return f"{rule}; adjusted for {storage} storage" if storage else rule
+
+
+def _cell(text: str) -> str:
+    """A bar would end the cell (GitHub Flavored Markdown, tables)."""
+    return text.replace("|", "\\|")
 
 
 def _with_notes(lines: Sequence[str], rows: Sequence[WorkersRow], style: Style) -> list[str]:

@@ -11,7 +11,7 @@ from migctl.core.views.tables import BoardProfiles, WorkersRow
 from migctl.core.workers import GUIDE_TABLE
 from migctl.render.check_text import check_text
 from migctl.render.profiles_text import profiles_text
-from migctl.render.workers_text import workers_text
+from migctl.render.workers_text import workers_markdown, workers_text
 from tests.support import render_values as values
 
 BOARDS = (
@@ -45,3 +45,16 @@ def test_workers_is_the_guide_table(width: int, golden: Callable[[str, str], Non
 def test_workers_shows_the_cores_where_storage_parts_the_numbers(golden: Callable[[str, str], None]) -> None:
     row = WorkersRow(cores=16, jobs=4, num_workers=5, cores_per_job=4, note="a stable value to start from")
     golden("render/workers-nvme", workers_text([row], values.PLAIN, storage="nvme"))
+
+
+def test_workers_as_markdown_says_every_cell(golden: Callable[[str, str], None]) -> None:
+    text = workers_markdown(ROWS, storage="nvme")
+
+    assert text.count("\n| ") == len(GUIDE_TABLE)
+    golden("render/workers-markdown", text)
+
+
+def test_a_bar_in_a_note_does_not_end_its_cell() -> None:
+    row = WorkersRow(cores=1, jobs=1, num_workers=1, cores_per_job=1, note="a | b")
+
+    assert "a \\| b" in workers_markdown([row])

@@ -125,7 +125,6 @@ JOBS = (
     ("needs: [b]", "not-available-yet", 12, "needs is not available yet", "plan of its own"),
     ("retries: 2", "not-available-yet", 14, "retries", "--retry"),
     ("resumable: true", "not-available-yet", 16, "resumable", "--retry"),
-    ("storage: auto", "not-available-yet", 14, "storage: auto", "nvme, ssd or hdd"),
     ("storage: nvm", "bad-choice", 14, "nvme, ssd, hdd or auto", "did you mean nvme?"),
     ("working_dir: on", "quote-it", 18, "on is a truth value", 'quote it: "on"'),
     ("working_dir: x", "bad-value", 18, "an absolute path", "write /x"),

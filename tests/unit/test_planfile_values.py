@@ -56,6 +56,7 @@ VALUES = (
     ("gpu: all", "gpus", (GpuSelector(all=True),)),
     ("gpu: [0, {model: H100}]", "gpus", (GpuSelector(index=0), GpuSelector(model="H100"))),
     ("storage: nvme", "storage", Storage.NVME),
+    ("storage: auto", "storage", Storage.AUTO),
     ("shm_size: 8g", "shm_size_bytes", 8 << 30),
     ("shm_size: 67108864", "shm_size_bytes", 64 << 20),
     ("mem_limit: auto", "mem_limit_auto", True),
