@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from migctl.core.plan import Ulimit, Volume
 from migctl.core.record import JobState
 from migctl.errors import HostError
 from migctl.runtimes.api import GpuDevice, Launch
+from migctl.runtimes.container_readback import Found, gpu_inside
 from migctl.runtimes.containers import Containers
+from migctl.runtimes.endpoint import find_endpoint
+from migctl.runtimes.engine_client import connect
 from tests.support.engines import BUSYBOX, reachable_engine
 from tests.support.fake_devices import FIRST, SECOND, device_tree
 from tests.support.launches import job, launch
@@ -60,14 +64,8 @@ def made(containers: Containers, device: GpuDevice, **changes: Any) -> tuple[str
         spec, image_id=image, simulated=False, device=device, mig_uuid=device.uuid, cpus=ONE, owner=os.getuid()
     )
     labels = {**device.labels(), "gi": str(device.gi_id), "ci": str(device.ci_id)}
-    wish = _with(wish, labels=(*wish.labels, *((f"io.migctl.{key}", value) for key, value in labels.items())))
+    wish = replace(wish, labels=(*wish.labels, *((f"io.migctl.{key}", value) for key, value in labels.items())))
     return containers.create(wish), wish
-
-
-def _with(wish: Launch, **changes: Any) -> Launch:
-    from dataclasses import replace
-
-    return replace(wish, **changes)
 
 
 def _plain(wish: Launch) -> tuple[tuple[str, str], ...]:
@@ -105,6 +103,21 @@ def test_a_container_holds_exactly_its_own_nodes_and_is_verified(containers: Con
     ]
     assert sorted(path.name for path in (dev / "nvidia-caps").iterdir()) == ["nvidia-cap12", "nvidia-cap13"]
     assert file_of(wish).exists()
+
+
+def test_where_proc_cannot_be_read_the_engine_is_asked_to_look_inside(
+    containers: Containers, root: Path, url: str, tmp_path: Path
+) -> None:
+    unit = replace(containers.start(made(containers, FIRST)[0]), pid=None)
+    engine = connect(find_endpoint({"DOCKER_HOST": url, "HOME": str(tmp_path)}))
+    try:
+        assert gpu_inside(engine, unit, FIRST, root) == Found(True)
+        assert gpu_inside(engine, unit, SECOND, root) == Found(
+            False,
+            "the container lacks nvidia-cap21, nvidia-cap22 and also holds nvidia-cap12, nvidia-cap13",
+        )
+    finally:
+        engine.client.close()
 
 
 def test_two_jobs_on_two_instances_hold_each_its_own(containers: Containers) -> None:
@@ -177,7 +190,7 @@ def test_all_that_a_job_asks_for_reaches_podman_by_its_own_api_as_by_dockers(
         "volumes": (Volume(kind="bind", source=str(tmp_path / "data"), target="/data", read_only=True),),
     }
     handle, wish = made(containers, FIRST, **{k: v for k, v in wishes.items() if k != "user"})
-    plain = _with(
+    plain = replace(
         wish,
         name=f"{wish.name}-plain",
         token="f" * 16,
@@ -186,13 +199,13 @@ def test_all_that_a_job_asks_for_reaches_podman_by_its_own_api_as_by_dockers(
         user="1234:1234",
         labels=_plain(wish),
     )
-    special = _with(wish, name=f"{wish.name}-special", token="e" * 16, user="1234:1234")
+    special = replace(wish, name=f"{wish.name}-special", token="e" * 16, user="1234:1234")
     containers.remove(handle)
     seen: list[dict[str, Any]] = []
     lines: list[list[str]] = []
     with reachable_engine(url) as client:
         for one in (plain, special):
-            handle = containers.create(_with(one, environment=(*one.environment, ("LR", "1e-4"))))
+            handle = containers.create(replace(one, environment=(*one.environment, ("LR", "1e-4"))))
             assert containers.start(handle).reason is None
             containers.wait(handle, 20)
             time.sleep(0.2)

@@ -12,6 +12,7 @@ from migctl.errors import HostError
 from migctl.runtimes import device_nodes
 from migctl.runtimes.container_readback import compare, held_by, names_listed
 from migctl.runtimes.device_nodes import DeviceNodes, Unknown, find_nodes, make_nodes, run_program
+from migctl.runtimes.engine_host import unlinked_nodes
 from migctl.runtimes.gpu_device import GpuDevice
 from tests.support.fake_devices import FIRST, NUMBERS, SECOND, capability_tree, device_tree, make_node
 
@@ -137,6 +138,19 @@ def test_programs_are_real_processes_and_a_missing_one_is_no_error(tmp_path: Pat
     assert run_program(["sh", "-c", "exit 0"])
     assert not run_program(["sh", "-c", "exit 3"])
     assert not run_program([str(tmp_path / "nvidia-modprobe")])
+
+
+def test_nodes_without_a_link_in_dev_char_are_named(tmp_path: Path) -> None:
+    """F8: after a systemctl daemon-reload runc finds their numbers only there."""
+    dev = device_tree(tmp_path) / "dev"
+    assert str(dev / "nvidia-caps/nvidia-cap12") in unlinked_nodes(dev)
+    (dev / "char").mkdir()
+    for node in [*dev.glob("nvidia[0-9]"), dev / "nvidiactl", *dev.glob("nvidia-caps/*")]:
+        number = node.stat().st_rdev
+        (dev / f"char/{os.major(number)}:{os.minor(number)}").symlink_to(node)
+
+    assert unlinked_nodes(dev) == ()
+    assert unlinked_nodes(tmp_path / "nothing") == ()
 
 
 OWN = ["nvidia0", "nvidia-cap12", "nvidia-cap13"]
