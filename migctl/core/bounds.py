@@ -8,7 +8,7 @@ the large profiles; each on all GPUs, and on those to which some jobs are confin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import combinations
 from operator import or_
@@ -50,16 +50,23 @@ class Weighting:
     """Of each class of GPUs: of each profile of its rules."""
     holds: Counts
     """Of each GPU: the most weight it can have, 0 outside the area."""
+    lightest: dict[tuple[tuple[int, int], ...], int] = field(compare=False)
+    """Sites → the least weight on any of them, as far as asked for; one for all areas with these weights."""
 
     def bound(self, reaches: Sequence[Reach], gpus: Iterable[int]) -> tuple[Counts, int]:
         """The weight of jobs with these reaches, each on the lightest of its sites, and the most that some GPUs hold."""
-        outside, weights = ~self.area, self.weights
+        outside = ~self.area
         return (
-            tuple(
-                0 if one.gpus & outside else min([weights[c][p] for c, p in one.sites], default=0) for one in reaches
-            ),
-            sum(self.holds[n] for n in gpus),
+            tuple([0 if one.gpus & outside else self._lightest(one.sites) for one in reaches]),
+            sum(map(self.holds.__getitem__, gpus)),
         )
+
+    def _lightest(self, sites: tuple[tuple[int, int], ...]) -> int:
+        known = self.lightest.get(sites)
+        if known is None:
+            weights = self.weights
+            known = self.lightest[sites] = min([weights[c][p] for c, p in sites], default=0)
+        return known
 
 
 def classes(bins: Sequence[Bin]) -> Counts:
@@ -92,8 +99,10 @@ def weightings(bins: Sequence[Bin], kinds: Sequence[Counts]) -> Iterator[Weighti
                 most = packings(of_class[n].rules, of_class[n].taken, want)
                 known[n, want] = max(sum(map(int.__mul__, mine, packing)) for packing in most)
         holds = [known[n, want] for n, want in zip(class_of, wanted, strict=True)]
+        lightest: dict[tuple[tuple[int, int], ...], int] = {}
         for area in regions:
-            yield Weighting(area, weights, tuple(most if area >> n & 1 else 0 for n, most in enumerate(holds)))
+            inside = tuple([most if area >> n & 1 else 0 for n, most in enumerate(holds)])
+            yield Weighting(area, weights, inside, lightest)
 
 
 def tightest(

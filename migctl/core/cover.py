@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from migctl.core.bounds import Bin, Weighting, classes, reach, smallest_too_heavy, tightest, weightings
-from migctl.core.packing import NOWHERE, Counts
+from migctl.core.packing import NOWHERE, Counts, fits
 from migctl.core.search import OutOfPatience, Search
 
 _FIRST_PATIENCE: Final = 8
@@ -49,6 +49,8 @@ class Cover:
         Raises:
             OutOfPatience: neither is known yet; never where `patience` is `None`.
         """
+        if len(self._bins) == 1:
+            return self._solve_alone(counts)
         given = tuple(range(len(self._bins)))
         try:
             return self._search(given).solve(counts, _FIRST_PATIENCE)
@@ -67,6 +69,18 @@ class Cover:
                 return tuple(found[order.index(n)] for n in given) if found is not None else None
             allowed *= 2
         raise OutOfPatience
+
+    def _solve_alone(self, counts: Counts) -> tuple[Counts, ...] | None:
+        """On one GPU there is nothing to divide: its maximal packings tell at once."""
+        (one,) = self._bins
+        wanted = tuple(sorted({kind[0] for kind in self.kinds} - {NOWHERE}))
+        each = dict.fromkeys(wanted, 0)
+        for (profile,), count in zip(self.kinds, counts, strict=True):
+            if profile != NOWHERE:
+                each[profile] += count
+            elif count:
+                return None
+        return (counts,) if fits(one.rules, one.taken, wanted, tuple(each.values())) else None
 
     def too_heavy(self, counts: Counts) -> Counts | None:
         """The fewest jobs of these that can be proved not to fit by what they weigh; nothing where no such proof is known."""

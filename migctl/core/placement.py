@@ -219,12 +219,11 @@ class _Table:
                 return (*solution[:n], more, *solution[n + 1 :])
         return None
 
-    def holds(self, solution: tuple[Counts, ...]) -> bool:
-        """Whether every GPU has room for its part of a solution."""
-        return all(
-            packing.fits(self.bins[n].rules, self.bins[n].taken, *self._profiles(n, row))
-            for n, row in enumerate(solution)
-        )
+    def holds(self, solution: tuple[Counts, ...], room: Room) -> bool:
+        """Whether one GPU, with what lies on it now, has room for its part of a solution."""
+        n = next(n for n, one in enumerate(self.rooms) if one.gpu.uuid == room.gpu.uuid)
+        here = _bin(room)
+        return packing.fits(here.rules, here.taken, *self._profiles(n, solution[n]))
 
     def placed(self, jobs: Sequence[int], solution: tuple[Counts, ...]) -> Placed:
         """Give each of the demands its place."""
@@ -273,14 +272,14 @@ def _in_the_way(demands: Sequence[Demand], rooms: Sequence[Room]) -> tuple[Block
     for room in rooms:
         uuid = room.gpu.uuid
         for occupied in room.occupied if uuid in wanted else ():
-            again = _Table(
-                demands, list({**now, uuid: replace(now[uuid], occupied=(*now[uuid].occupied, occupied))}.values())
-            )
-            fits = solution if solution is not None and again.holds(solution) else _soon(again.cover, counts)
+            fuller = replace(now[uuid], occupied=(*now[uuid].occupied, occupied))
+            fits = solution
+            if solution is None or not table.holds(solution, fuller):
+                fits = _soon(_Table(demands, list({**now, uuid: fuller}.values())).cover, counts)
             if fits is None:
                 blockers.append(Blocker(uuid, occupied))
             else:
-                now[uuid], solution = replace(now[uuid], occupied=(*now[uuid].occupied, occupied)), fits
+                now[uuid], solution = fuller, fits
     return tuple(blockers)
 
 

@@ -41,8 +41,8 @@ class _Level:
     """Groups of which one has to be here if any is left (the GPUs that can take it are alike), largest profile first."""
     chained: tuple[bool, ...]
     """Of each wanted profile: whether each of its groups yields to the next, so that there is one way to choose from them."""
-    reaches: tuple[Reach, ...]
-    """Of each group: where it can go from here on."""
+    tails: tuple[Counts, ...]
+    """Of each group: its profile on this GPU and all later ones."""
     gpus: tuple[int, ...]
     """This GPU and all later ones, by the caller's numbers."""
     choices: dict[Counts, tuple[Counts, ...]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Search:
         class_of: the class of each GPU in the weightings, by that number.
     """
 
-    __slots__ = ("_bounds", "_first", "_left_to_fail", "_levels", "_weightings")
+    __slots__ = ("_bounds", "_class_of", "_first", "_left_to_fail", "_levels", "_reaches", "_weightings")
 
     def __init__(self, bins: Sequence[Bin], kinds: Sequence[Counts], gpus: Counts, class_of: Counts) -> None:
         tails = [
@@ -68,9 +68,10 @@ class Search:
         ]
         self._first = tuple(tails[0].index(kind) if tails and kind in tails[0] else NOWHERE for kind in kinds)
         self._levels = tuple(
-            _level(bins[n:], tail, tails[n + 1] if n + 1 < len(bins) else (), gpus[n:], class_of)
-            for n, tail in enumerate(tails)
+            _level(bins[n:], tail, tails[n + 1] if n + 1 < len(bins) else (), gpus[n:]) for n, tail in enumerate(tails)
         )
+        self._class_of = class_of
+        self._reaches: dict[int, tuple[Reach, ...]] = {}
         self._weightings: Sequence[Weighting] = ()
         self._bounds: dict[int, tuple[tuple[Counts, int], ...]] = {}
         self._left_to_fail = 0
@@ -133,7 +134,11 @@ class Search:
         bounds = self._bounds.get(depth)
         if bounds is None:
             level = self._levels[depth]
-            found = dict.fromkeys(one.bound(level.reaches, level.gpus) for one in self._weightings)
+            reaches = self._reaches.get(depth)
+            if reaches is None:
+                reaches = tuple([reach(tail, level.gpus, self._class_of) for tail in level.tails])
+                self._reaches[depth] = reaches
+            found = dict.fromkeys(one.bound(reaches, level.gpus) for one in self._weightings)
             bounds = self._bounds[depth] = tuple(found)
         return any(sum(map(int.__mul__, weights, left)) > most for weights, most in bounds)
 
@@ -155,9 +160,7 @@ class Search:
         return tuple(result)
 
 
-def _level(
-    bins: Sequence[Bin], tails: Sequence[Counts], next_tails: Sequence[Counts], gpus: Counts, class_of: Counts
-) -> _Level:
+def _level(bins: Sequence[Bin], tails: Sequence[Counts], next_tails: Sequence[Counts], gpus: Counts) -> _Level:
     here = bins[0]
     wanted = tuple(sorted({tail[0] for tail in tails} - {NOWHERE}))
     yields = frozenset(
@@ -189,7 +192,7 @@ def _level(
         caps=tuple(cap[tail[0]] + 1 if tail[0] != NOWHERE else 0 for tail in tails),
         must=tuple(sorted(must, key=lambda g: tails[g][0])),
         chained=tuple(all(pair in yields for pair in pairwise(some)) for some in groups),
-        reaches=tuple(reach(tail, gpus, class_of) for tail in tails),
+        tails=tuple(tails),
         gpus=gpus,
     )
 
