@@ -150,7 +150,7 @@ def _cores_judged(
             policy,
             rule,
             "max-cores",
-            f"{plan.name} takes {_count(wanted, 'core')}{_beside(others)}; one user may have {rule.value}",
+            f"{plan.name} takes {_count(wanted, 'core')}{_beside(others)}; one user may hold {rule.value}",
             "cpus: N in the jobs, fewer jobs at once, or `migctl down` of another run",
         )
 

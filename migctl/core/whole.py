@@ -99,7 +99,7 @@ def _taken(job: Job, gpu: Gpu, takers: Mapping[str, str], machine: Machine) -> M
         "gpu-taken",
         f"{job.name} asks for all of GPU {gpu.index} ({gpu.name}), which {_stranger(gpu, machine)} uses",
         where=_where(job),
-        hint="try again when that has ended; --wait-for 600 waits for it",
+        hint="try again when that has ended, or choose another gpu",
         data={"jobs": [job.name]},
     )
 

@@ -70,12 +70,15 @@ def _read(path: Path, owners: set[int]) -> PolicyFile:
         raise _untrusted(path, why, owners) from error
     finally:
         os.close(folder)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise _untrusted(path, "it is no ordinary file", owners)
         _check(path, found, owners, owners, sticky_is_enough=False)
-        data = file.read(_MOST_BYTES + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(_MOST_BYTES + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > _MOST_BYTES:
         raise _untrusted(path, "it is larger than 1 MiB", owners)
     return PolicyFile(path, _name(found.st_uid), data)

@@ -13,7 +13,7 @@ from migctl.core.policy import RULES, MountRule, Policy, Rule, Rules
 from migctl.errors import HostError, MigctlError, Problems
 from migctl.planfile.gpu_fields import Gpus, Natural, listed
 from migctl.planfile.nodes import Mapping as MappingNode
-from migctl.planfile.nodes import Node, compose
+from migctl.planfile.nodes import Node, Scalar, compose
 from migctl.planfile.plain_fields import Flag, SizeMib, Text, Texts, filled
 from migctl.planfile.problems import Refusal, Report, did_you_mean
 from migctl.planfile.scalars import is_null, kind
@@ -31,7 +31,8 @@ def mounts(node: object) -> tuple[MountRule, ...]:
 
 
 def _mount(item: Node) -> MountRule:
-    spelt = filled(item)
+    # `~` alone is nothing for YAML; here it can only mean the home.
+    spelt = "~" if isinstance(item, Scalar) and item.text == "~" else filled(item)
     path, colon, mode = spelt.partition(":")
     if colon and mode not in ("ro", "rw"):
         raise Refusal(f"takes :ro or :rw behind a path, got {spelt!r}", offset=item.start)

@@ -20,6 +20,8 @@ class Program:
 
     def __init__(self, folder: Path, **environ: str) -> None:
         self.folder = folder
+        self.prefix: tuple[str, ...] = ()
+        """Words before the program: `setpriv …`."""
         self.state = folder / "state"
         self.simulator = folder / "simulator.json"
         self.claims = folder / "run"
@@ -38,7 +40,7 @@ class Program:
     def start(self, *words: str, **environ: str) -> subprocess.Popen[str]:
         """The command's process, not waited for."""
         return subprocess.Popen(
-            [sys.executable, "-m", "migctl", *words],
+            [*self.prefix, sys.executable, "-m", "migctl", *words],
             cwd=self.folder,
             env={**self.environ, **environ},
             stdin=subprocess.DEVNULL,
