@@ -1,0 +1,95 @@
+# ruff: noqa: T201 -- what it prints is what it is for
+"""Long campaigns of what the tests do for a minute: `python -m tests.support.soak`, as scripts/soak starts it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from migctl.core.choices import RuntimeName
+from tests.support import cycles
+from tests.support.crashes import site_at
+from tests.support.days import Days
+
+
+def main() -> int:
+    """Run what was asked for; exit 1 where something was found."""
+    ask = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
+    ask.add_argument("--sequences", type=int, default=50_000, help="random days (50000)")
+    ask.add_argument("--steps", type=int, default=12, help="things that happen in each (12)")
+    ask.add_argument("--seed", type=int, default=secrets.randbelow(2**31), help="of the random days; printed")
+    ask.add_argument("--cycles", type=int, default=1000, help="up and down with processes on the simulator (1000)")
+    ask.add_argument("--docker-cycles", type=int, default=100, help="up and down with real containers (100)")
+    ask.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    given = ask.parse_args()
+    if given.worker:
+        days(given.sequences, given.steps, given.seed)
+        return 0
+    found = _on_all_cores(given.sequences, given.steps, given.seed) if given.sequences else 0
+    for runtime, number in ((RuntimeName.PROCESS, given.cycles), (RuntimeName.DOCKER, given.docker_cycles)):
+        if number:
+            _cycles(runtime, number)
+    return 1 if found else 0
+
+
+def days(sequences: int, steps: int, number: int) -> None:
+    """So many random days in this process."""
+    seed(number)(Days)
+    run_state_machine_as_test(
+        Days,
+        settings=settings(
+            max_examples=sequences,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            phases=(Phase.generate,),
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def _on_all_cores(sequences: int, steps: int, number: int) -> int:
+    """A process for each core, each with a seed of its own; returns how many found something."""
+    cores = min(len(os.sched_getaffinity(0)), sequences)
+    began = time.monotonic()
+    workers = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tests.support.soak", "--worker", "--steps", str(steps)),
+                *("--seed", str(number + n), "--sequences", str(sequences // cores + (n < sequences % cores))),
+            ]
+        )
+        for n in range(cores)
+    ]
+    failed = sum(worker.wait() != 0 for worker in workers)
+    took_s = time.monotonic() - began
+    print(
+        f"random days: {sequences} of up to {steps} steps, seeds {number} to {number + cores - 1}, {cores} processes, "
+        f"{took_s:.0f} s ({1000 * took_s * cores / sequences:.0f} ms each): "
+        + (f"{failed} of the processes found a fault" if failed else "no fault")
+    )
+    return failed
+
+
+def _cycles(runtime: RuntimeName, number: int) -> None:
+    began = time.monotonic()
+    host = {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}
+    with tempfile.TemporaryDirectory() as folder, site_at(Path(folder)) as site:
+        cycles.run(site, host, runtime, number)
+    took_s = time.monotonic() - began
+    print(
+        f"up and down ({runtime.value}): {number} cycles of {len(cycles.SPEC)} jobs, {took_s:.0f} s: nothing left behind"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+"""A whole machine in one folder for many commands: simulated GPUs, an engine in memory, sixteen cores, and what others do there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from migctl.core.choices import RuntimeName
+from migctl.core.events import Event, StepEvent
+from migctl.core.plan import ByInstance, ByProfile, GpuSelector, Job, Plan
+from migctl.core.record import Record
+from migctl.engine import execute
+from migctl.engine.adopt import AdoptResult, adopt
+from migctl.engine.converge import UpResult, converge
+from migctl.engine.decide import UpOptions
+from migctl.engine.down import take_down
+from migctl.engine.observe import Look, look
+from migctl.engine.session import Session
+from migctl.host.claims import Claim, read_claims
+from migctl.nvml.models import resolve_board
+from migctl.nvml.simmodel import SimGpu, SimInstance
+from migctl.nvml.simrules import mig_uuid
+from migctl.nvml.simstate import SimState
+from migctl.runtimes.api import Runtime
+from tests.support.fake_engine import FakeEngine, Killed
+from tests.support.machines import Machine, write
+
+RUNS = ("one", "two")
+_CORES = Machine(name="sixteen", cores=16, threads=2)
+_PATIENCE_S = 0.1
+"""Instead of ten seconds for an instance to become free: nothing in here frees itself."""
+
+
+@dataclass(kw_only=True)
+class EngineSession(Session):
+    """A session whose container engine is the one in memory."""
+
+    engine: FakeEngine
+
+    def runtime(self, name: RuntimeName) -> Runtime:  # noqa: ARG002 -- there is only this one
+        return self.engine
+
+
+@dataclass
+class World:
+    """One machine with one user of migctl and several strangers."""
+
+    folder: Path
+    boards: str
+    engine: FakeEngine = field(init=False)
+    strangers: dict[int, SimInstance] = field(default_factory=dict)
+    """By serial: what is not migctl's, as it has to stay."""
+    stray: set[str] = field(default_factory=set)
+    """Handles of containers that no record tells of any more and `adopt` left alone: nobody may touch them."""
+
+    def __post_init__(self) -> None:
+        execute.IN_USE_DEADLINE_S = _PATIENCE_S
+        SimState.create(self.sim, self.boards)
+        write(_CORES, self.folder / "root")
+        self.engine = FakeEngine(self.sim, os.getuid())
+
+    @property
+    def sim(self) -> Path:
+        return self.folder / "gpus.json"
+
+    @property
+    def run_dir(self) -> Path:
+        return self.folder / "run"
+
+    def session(self) -> EngineSession:
+        environ = {
+            "PATH": os.environ["PATH"],
+            "MIGCTL_STATE_DIR": str(self.folder / "state"),
+            "MIGCTL_RUN_DIR": str(self.run_dir),
+            "MIGCTL_SIM_STATE": str(self.sim),
+        }
+        return EngineSession(environ=environ, nvml=f"sim:{self.boards}", root=self.folder / "root", engine=self.engine)
+
+    # Commands
+
+    def plan(self, run: str, jobs: Mapping[str, str], *, enable_mig: bool = True) -> Plan:
+        """Jobs by name, each with a profile or the MIG UUID of a stranger's instance."""
+        return Plan(
+            name=run,
+            path=str(self.folder / f"{run}.yaml"),
+            folder=str(self.folder),
+            jobs=tuple(
+                Job(
+                    name=name,
+                    origin=name,
+                    request=ByInstance(word) if word.startswith("MIG-") else ByProfile(word),
+                    image="train",
+                    user="image",
+                )
+                for name, word in jobs.items()
+            ),
+            gpus=(GpuSelector(all=True),),
+            runtime=RuntimeName.DOCKER,
+            enable_mig=enable_mig,
+        )
+
+    def up(self, plan: Plan, options: UpOptions, *, kill_at: int = 0) -> UpResult:
+        """`migctl up`; with `kill_at` its process gets SIGKILL at that step event."""
+        return converge(self.session(), plan, options, self._dying(kill_at), threading.Event())
+
+    def down(self, run: str, *, kill_at: int = 0) -> None:
+        """`migctl down`."""
+        take_down(self.session(), run, grace_s=0.0, report=self._dying(kill_at), cancel=threading.Event())
+
+    def adopt(self) -> AdoptResult:
+        """`migctl adopt`."""
+        return adopt(self.session(), None, dry_run=False)
+
+    def lose_records(self) -> None:
+        """Store, owner files and key are gone; claims stay."""
+        shutil.rmtree(self.folder / "state", ignore_errors=True)
+
+    def settle(self) -> None:
+        """The next command meets no planned failure of the last one."""
+        self.engine.revive()
+        if self.state().faults:
+            with SimState.edit(self.sim) as state:
+                state.faults.clear()
+
+    def _dying(self, kill_at: int) -> Callable[[Event], None]:
+        seen = 0
+        lock = threading.Lock()
+
+        def report(event: Event) -> None:
+            nonlocal seen
+            if not isinstance(event, StepEvent):
+                return
+            with lock:
+                seen += 1
+                self.engine.dead |= seen == kill_at
+            if self.engine.dead:
+                raise Killed
+
+        return report
+
+    # What is there
+
+    def state(self) -> SimState:
+        return SimState.load(self.sim)
+
+    def instances(self) -> dict[int, SimInstance]:
+        """All GPU instances by serial."""
+        return {i.serial: i for gpu in self.state().gpus for i in gpu.instances}
+
+    def looks(self) -> dict[str, Look]:
+        """Every run as it is."""
+        session = self.session()
+        with session.ledger(write=False) as ledger, session.driver() as driver:
+            return {run.name: look(session, driver, self.engine, ledger, run.name) for run in ledger.runs()}
+
+    def records(self) -> list[Record]:
+        """All settled records."""
+        return [record for seen in self.looks().values() for record in seen.records.values()]
+
+    def claims(self) -> tuple[Claim, ...]:
+        return read_claims(self.run_dir, self.state().boot_id)
+
+    def strangers_uuids(self) -> list[str]:
+        """MIG UUIDs of the strangers' whole instances."""
+        return [
+            mig_uuid(gpu.uuid, i.gi_id, i.compute[0].ci_id)
+            for gpu in self.state().gpus
+            for i in gpu.instances
+            if i.serial in self.strangers and len(i.compute) == 1
+        ]
+
+    # What others do
+
+    def stranger_comes(self, gpu: int, profile: str, start: int, *, compute: bool) -> None:
+        """Somebody makes an instance, where there is room."""
+        try:
+            with SimState.edit(self.sim) as state:
+                made = state.add_foreign_instance(gpu, profile, start, compute=compute)
+        except (ValueError, StopIteration):
+            return
+        self.strangers[made.serial] = made
+
+    def stranger_leaves(self, which: int) -> None:
+        """Somebody removes an instance of his own, unless a job of ours runs on it."""
+        if not self.strangers:
+            return
+        serial = sorted(self.strangers)[which % len(self.strangers)]
+        with SimState.edit(self.sim) as state:
+            for gpu in state.gpus:
+                for instance in gpu.instances:
+                    if instance.serial == serial and not gpu.living(instance.gi_id):
+                        gpu.instances.remove(instance)
+                        del self.strangers[serial]
+                        return
+
+    def hand(self, which: int, what: str, smallest: str) -> None:
+        """An administrator lays hands on an instance of ours that nothing runs on.
+
+        Args:
+            which: one of them.
+            what: `destroy`, `halve` (its compute instance is gone), `shrink` (a smaller one of his is there instead).
+            smallest: the profile that he puts there.
+        """
+        ours = [i for i in self.instances().values() if i.serial not in self.strangers]
+        if not ours:
+            return
+        target = ours[which % len(ours)].serial
+        with SimState.edit(self.sim) as state:
+            for number, gpu in enumerate(state.gpus):
+                for instance in gpu.instances:
+                    if instance.serial != target or gpu.living(instance.gi_id):
+                        continue
+                    match what:
+                        case "halve":
+                            instance.compute.clear()
+                        case "destroy":
+                            gpu.instances.remove(instance)
+                        case _:
+                            if instance.size == 1 or instance.profile_id == self._profile_id(gpu, smallest):
+                                return  # the very same would be ours by every sign there is
+                            gpu.instances.remove(instance)
+                            made = state.add_foreign_instance(number, smallest, instance.start)
+                            self.strangers[made.serial] = made
+                    return
+
+    def _profile_id(self, gpu: SimGpu, name: str) -> int:
+        return next(p.id for p in resolve_board(gpu.board).profiles if p.name == name)
+
+    def reboot(self) -> None:
+        """All instances and processes are gone."""
+        with SimState.edit(self.sim) as state:
+            state.reboot()
+        self.engine.reboot()
+        self.strangers.clear()
+
+    # What must hold
+
+    def check(self) -> None:
+        """Strangers are untouched, everything else is owned once, and nobody shares what is not shared."""
+        there = self.instances()
+        assert {serial: there.get(serial) for serial in self.strangers} == self.strangers
+        records = self.records()
+        gpus = {gpu.uuid: gpu for gpu in self.state().gpus}
+        owned = sorted(
+            (r.instance.gpu_uuid, r.instance.gi_id) for r in records if r.instance and not r.instance.foreign
+        )
+        unknown = sorted(
+            (gpu.uuid, i.gi_id) for gpu in gpus.values() for i in gpu.instances if i.serial not in self.strangers
+        )
+        assert owned == unknown
+        self._check_containers(records)
+
+    def _check_containers(self, records: Sequence[Record]) -> None:
+        mine = [c for c in self.engine.containers.values() if c.handle not in self.stray]
+        assert {c.launch.token for c in mine} <= {record.token for record in records}
+        assert all(number == 1 for number in self.engine.starts.values())
+        # A container that nobody knows any more may be one that covers half of the machine, which jobs share.
+        running = [c for c in self.engine.running() if c.handle not in self.stray]
+        devices = [c.launch.mig_uuid for c in running]
+        assert len(devices) == len(set(devices))
+        cpus = [cpu for c in running for cpu in c.launch.cpus]
+        assert len(cpus) == len(set(cpus))
+        assert self.stray <= set(self.engine.containers)
+
+    def check_gone(self) -> None:
+        """After `down` of everything: exactly the strangers' instances, and no container, record or claim of ours."""
+        assert self.instances() == self.strangers
+        assert set(self.engine.containers) == self.stray
+        assert self.records() == []
+        assert self.claims() == ()
