@@ -92,6 +92,12 @@ def find_holders(
             opened = ()
         if opened or pid in named:
             holders.append(_holder(root, pid, opened, jobs or {}, job_pids or {}))
+    if nodes and not holders:
+        # Memory stays mapped when its file is closed. That is rare, and to ask costs more than all else, so it is asked last.
+        for pid in _pids(root):
+            mapped = _mapped(f"{root / 'proc' / str(pid)}/maps") & wanted.keys()
+            if mapped and pid != own:
+                holders.append(_holder(root, pid, tuple(wanted[p] for p in sorted(mapped)), jobs or {}, job_pids or {}))
     return Sighting(
         holders=tuple(holders), modules=_modules(modules), unseen=unseen, hidden=bool(nodes) and _hidden(root)
     )
@@ -129,12 +135,20 @@ def _opened(
             node = _by_number(path, numbers)
         if node is not None:
             found[node.path] = node
-    maps = _read(process / "maps")
-    for line in (maps or "").splitlines() if maps and "nvidia" in maps else ():
-        fields = line.split(None, 5)
-        if len(fields) == 6 and (node := wanted.get(fields[5])) is not None:
-            found[node.path] = node
     return tuple(found.values())
+
+
+def _mapped(maps: str) -> set[str]:
+    """Files with "nvidia" in their path that a process has mapped (proc_pid_maps(5)); few processes have any."""
+    try:
+        with open(maps, "rb", buffering=0) as file:  # noqa: PTH123 -- as above
+            text = file.readall()
+    except OSError:
+        return set()
+    if b"nvidia" not in text:
+        return set()
+    rows = [line.split(None, 5) for line in text.splitlines() if b"nvidia" in line]
+    return {os.fsdecode(row[5]) for row in rows if len(row) == 6}
 
 
 def _device_numbers(nodes: Sequence[DeviceNode]) -> dict[int, DeviceNode]:

@@ -9,7 +9,7 @@ from typing import assert_never
 from migctl.core.events import Event, Moment, NoteEvent, PullEvent, StepEvent
 from migctl.core.record import Action
 from migctl.render.console import Style
-from migctl.render.text import clean, count, fit, width
+from migctl.render.text import clean, count, fit, width, wrap
 
 _DONE: Mapping[Action, str] = {
     Action.CREATE_GPU_INSTANCE: "GPU instance made",
@@ -54,17 +54,19 @@ class Progress:
     doing: str = ""
     """What happens now, without looks."""
     lines: tuple[str, ...] = ()
-    """Lines that the last event brought, without looks and unwrapped."""
+    """Lines that the last event brought, without looks and uncut."""
+    note: str = ""
+    """The sentence that it brought: wrapped, never cut, since its end may be the command to type."""
 
     def after(self, event: Event) -> Progress:
         """The state after one event."""
         match event:
             case StepEvent():
-                return self._step(event)
+                return replace(self._step(event), note="")
             case PullEvent():
-                return self._pull(event)
+                return replace(self._pull(event), note="")
             case NoteEvent():
-                return replace(self, lines=(event.text,))
+                return replace(self, lines=(), note=event.text)
             case _:
                 assert_never(event)
 
@@ -104,7 +106,8 @@ class Progress:
     def kept(self, style: Style) -> tuple[str, ...]:
         """The last event's lines for this terminal; on one with a live line, quarters of a pull are left to that."""
         lines = [line for line in self.lines if not (style.tty and line.startswith("pulling "))]
-        return tuple(fit(clean(line, style), style.columns, style, "middle") for line in lines)
+        cut = [fit(clean(line, style), style.columns, style, "middle") for line in lines]
+        return (*cut, *(wrap(self.note, style.columns, style) if self.note else ()))
 
     def live(self, style: Style) -> str:
         """The line that stands below while it goes on: nothing before the first event."""
