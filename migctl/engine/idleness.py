@@ -17,7 +17,7 @@ from migctl.core.services import Role
 from migctl.engine.holding import LOOK_AGAIN_S, ends_of, holders_data, sight, waiting
 from migctl.engine.observe import owners
 from migctl.engine.session import Session
-from migctl.errors import Busy
+from migctl.errors import Busy, Interrupted
 from migctl.host.claims import read_claims
 from migctl.host.endings import wait_for_an_end
 from migctl.nvml.driver import Driver
@@ -89,6 +89,7 @@ def wait_until_idle(
 
     Raises:
         Busy: `gpu-busy`, naming everybody who does.
+        Interrupted: a signal came while waiting.
     """
     deadline = time.monotonic() + max(wait_s, passing_s)
     told = False
@@ -98,8 +99,10 @@ def wait_until_idle(
             working = at_work(sight(session, ledger, gpu))
         if not working.holders:
             return gpu
+        if cancel.is_set():
+            raise Interrupted("interrupted", f"interrupted while waiting for GPU {gpu.index}; nothing was changed")
         left_s = deadline - time.monotonic()
-        if left_s <= 0 or cancel.is_set():
+        if left_s <= 0:
             raise Busy(
                 "gpu-busy",
                 f"GPU {gpu.index} is in use; {held_by(working, Purpose.MODE)}; its MIG mode can be changed only while it is idle",

@@ -123,6 +123,18 @@ def test_it_waits_for_the_holder_as_long_as_it_was_told_and_holds_no_gpu_meanwhi
     assert time.monotonic() - began < 15
 
 
+def test_ctrl_c_ends_the_waiting_and_nothing_was_changed(hopper: Machine) -> None:
+    with hopper.host.holding():
+        waiting = hopper.program.start("mode", "enable", "--wait-for", "60")
+        assert "waiting up to" in (waiting.stderr.readline() if waiting.stderr else "")
+        waiting.send_signal(signal.SIGINT)
+        _, err = waiting.communicate(timeout=30)
+
+    assert waiting.returncode == 130
+    assert "nothing was changed" in err
+    assert hopper.host.mode() == OFF
+
+
 def test_a_monitoring_service_is_named_with_the_commands_that_stop_and_start_it(ampere: Machine) -> None:
     with ampere.host.service(PERSISTENCED, "nvidia-persistenced"):
         told = ampere.run("mode", "enable", "--reset").ended(4).told
