@@ -159,8 +159,8 @@ def _findings(
             f"all {len(threads)} threads are bound to CPU {allowed}, of {len(cpus)} that the job has",
             _IMPORT,
         )
-    elif narrow := [process for process in processes if _narrow(process, cpus)]:
-        yield _narrowed(narrow, processes, cpus)
+    elif finding := _narrowed(processes, cpus):
+        yield finding
     runnable = [thread for thread in threads if thread.runnable]
     if len(allowed & cpus) > 1 and len(runnable) >= _CROWD and len({thread.last_cpu for thread in runnable}) == 1:
         yield Finding(
@@ -188,16 +188,27 @@ _IMPORT = (
 )
 
 
-def _narrow(process: Process, cpus: CpuSet) -> bool:
-    """The main thread has lost CPUs; a single other thread may be bound by a library that knows what it does."""
-    return len(process.threads[0].cpus & cpus) < len(cpus)
+def _narrowed(processes: Sequence[Process], cpus: CpuSet) -> Finding | None:
+    """The main process, or several others alike, have lost CPUs.
 
-
-def _narrowed(narrow: Sequence[Process], processes: Sequence[Process], cpus: CpuSet) -> Finding:
-    to, _ = Counter(process.threads[0].cpus for process in narrow).most_common(1)[0]
-    first = "its main process" if narrow[0].pid == processes[0].pid else f"process {narrow[0].pid}"
-    more = f" and {len(narrow) - 1} more" if len(narrow) > 1 else ""
-    return Finding(Slip.NARROWED, f"{first}{more} may run on CPUs {to} only, of {cpus} that the job has", _IMPORT)
+    Only main threads count: a library may bind its own threads and know what it does. Workers that are bound one CPU each are the
+    program's own choice, too.
+    """
+    where = {process.pid: process.threads[0].cpus & cpus for process in processes}
+    first = processes[0].pid
+    if len(where[first]) < len(cpus):
+        return Finding(
+            Slip.NARROWED, f"its main process may run on CPUs {where[first]} only, of {cpus} that the job has", _IMPORT
+        )
+    alike = Counter(own for own in where.values() if len(own) < len(cpus))
+    for own, count in alike.most_common(1):
+        if count > 1:
+            return Finding(
+                Slip.NARROWED,
+                f"{count} of its processes may run on CPUs {own} only, of {cpus} that the job has",
+                _IMPORT,
+            )
+    return None
 
 
 def _threads(count: int, of: int) -> str:

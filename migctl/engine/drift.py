@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from migctl.core.cpuset import CpuSet
 from migctl.core.observed import Observed
 from migctl.core.ownership import Standing, standing
+from migctl.core.pinning import Pinning
 from migctl.core.record import JobState, Record
 from migctl.core.settle import RESTARTED, lost_by_restart
 from migctl.errors import Notice
-from migctl.host.procfs import process_cpus
 
 
-def differences(before: Mapping[str, Record], settled: Sequence[Record], observed: Observed) -> Iterator[str]:
+def differences(
+    before: Mapping[str, Record], settled: Sequence[Record], observed: Observed, pinned: Mapping[str, Pinning]
+) -> Iterator[str]:
     """Every difference of one run, in words.
 
     Args:
         before: its records as they were written, by job.
         settled: the same, brought up to date with what was observed.
+        pinned: `run/job` → its processes against its cpuset, where they are seen.
     """
     for record in settled:
         name = f"{record.run}/{record.job}"
@@ -35,9 +37,8 @@ def differences(before: Mapping[str, Record], settled: Sequence[Record], observe
                 pass
         if record.state is JobState.LOST:
             yield f"{name}: lost ({record.reason})"
-        real = process_cpus(record.pid) if record.state is JobState.RUNNING and record.pid else None
-        if real is not None and real != record.cpus:
-            yield f"{name}: runs on CPUs {real or CpuSet()}, not on {record.cpus}"
+        if name in pinned:
+            yield from (f"{name}: {f.message}; {f.hint}" for f in pinned[name].findings if f.drift)
 
 
 def after_restart(

@@ -9,12 +9,14 @@ from migctl.core.corecells import cores_view
 from migctl.core.mig import Gpu
 from migctl.core.observed import Observed, Unit
 from migctl.core.ownership import ADMINISTRATORS, NOT_OURS
+from migctl.core.pinning import Pinning
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
 from migctl.core.settle import settle
 from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView, run_state
 from migctl.engine.drift import after_restart, differences
 from migctl.engine.observe import elsewhere, known_gpus, other_nvml, owners
+from migctl.engine.pins import AWAY, load_notices, pins
 from migctl.engine.session import Session
 from migctl.errors import MigctlError, Notice
 from migctl.host.claims import read_claims
@@ -53,11 +55,13 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
             for r in records
             if r.instance is not None and r.instance.foreign
         }
+        pinned = pins(record for records in settled.values() for record in records)
+        notices += load_notices(pinned)
         claims = list(read_claims(session.paths.run, boot_now))
         made_by = owners(ledger, observed, claims)
         return StatusView(
             now=session.now(),
-            runs=tuple(_run(run, settled[run.name], ledger) for run in runs),
+            runs=tuple(_run(run, settled[run.name], ledger, pinned) for run in runs),
             gpus=tuple(_gpu(gpu, made_by, lent) for gpu in gpus),
             cores=cores_view(
                 read_topology(session.root),
@@ -68,7 +72,7 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
                     if record.state in (JobState.RUNNING, JobState.STARTING)
                 },
             ),
-            drift=tuple(d for run, now in settled.items() for d in differences(before[run], now, observed)),
+            drift=tuple(d for run, now in settled.items() for d in differences(before[run], now, observed, pinned)),
             notices=tuple(notices),
             simulated=session.nvml,
         )
@@ -92,8 +96,8 @@ def _units(
     return tuple(units), silent
 
 
-def _run(run: Run, records: Sequence[Record], ledger: Ledger) -> RunView:
-    jobs = tuple(_job(record) for record in records)
+def _run(run: Run, records: Sequence[Record], ledger: Ledger, pinned: Mapping[str, Pinning]) -> RunView:
+    jobs = tuple(_job(record, pinned.get(f"{record.run}/{record.job}")) for record in records)
     if run.ended_at is not None and not jobs:
         jobs = tuple(_job(record) for record in ledger.history(run.name))
     return RunView(
@@ -108,7 +112,7 @@ def _run(run: Run, records: Sequence[Record], ledger: Ledger) -> RunView:
     )
 
 
-def _job(record: Record) -> JobView:
+def _job(record: Record, pinned: Pinning | None = None) -> JobView:
     owned = record.instance
     return JobView(
         name=record.job,
@@ -129,6 +133,8 @@ def _job(record: Record) -> JobView:
         attempt=record.attempt,
         started_at=record.started_at,
         finished_at=record.finished_at,
+        pinning=pinned,
+        unknown=(("workers_alive", AWAY),) if pinned is None and record.state is JobState.RUNNING else (),
     )
 
 

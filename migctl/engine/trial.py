@@ -148,7 +148,7 @@ class Trials:
 def _cpu_times(record: Record) -> CpuTimes | None:
     """Of the job's CPUs, and what the job took of them."""
     times = cpu_times(record.cpus)
-    own = tree_cpu_s(record.pid) if record.pid is not None else None
+    own = tree_cpu_s(record.pid) if record.pid is not None and record.pid_start is not None else None
     return replace(times, own_s=own) if times is not None else None
 
 

@@ -69,15 +69,6 @@ def process_words(pid: int, root: Path = Path("/")) -> str:
     return f"pid {pid} ({name}, of {owner})" if name else f"pid {pid} (of {owner})"
 
 
-def process_cpus(pid: int, root: Path = Path("/")) -> CpuSet | None:
-    """Logical CPUs that a process may run on; `None` if there is no such process."""
-    for line in (_read(root / f"proc/{pid}/status") or "").splitlines():
-        name, _, value = line.partition(":")
-        if name == "Cpus_allowed_list":
-            return CpuSet.parse(value)
-    return None
-
-
 def cgroup_cpus(root: Path = Path("/"), pid: int | str = "self") -> CpuSet | None:
     """CPUs that the cgroup of a process allows, by cgroup v1 or v2; `None` if it sets no limit that can be read.
 

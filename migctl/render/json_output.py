@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from migctl.core.allocation import Assignment
 from migctl.core.choices import Storage
 from migctl.core.mig import MigMode, Placement, Profile
+from migctl.core.pinning import Pinning
 from migctl.core.views.findings import Finding
 from migctl.core.views.pictures import GpuPicture, Seat
 from migctl.core.views.plan import PlanView
@@ -206,8 +207,23 @@ def _job(job: JobView) -> Json:
         "attempt": job.attempt,
         "started_at": job.started_at,
         "finished_at": job.finished_at,
+        **_pinning(job.pinning),
     }
     return fields | {f"{name}_reason": why for name, why in job.unknown}
+
+
+def _pinning(seen: Pinning | None) -> Json:
+    """The job's processes at this moment; `workers_alive` beside the planned `num_workers`."""
+    return {
+        "workers_alive": seen.workers if seen is not None else None,
+        "processes": seen.processes if seen is not None else None,
+        "threads": seen.threads if seen is not None else None,
+        "runnable_threads": seen.runnable if seen is not None else None,
+        "threads_per_core": round(seen.threads_per_core, 2) if seen is not None else None,
+        "pinning": [{"id": f.slip.value, "message": f.message, "hint": f.hint or None} for f in seen.findings]
+        if seen is not None
+        else None,
+    }
 
 
 def _gpu(gpu: GpuView) -> Json:

@@ -188,8 +188,17 @@ def _row(
         first.profile or ("whole GPU" if first.gpu_uuid else ""),
         str(first.placement) if group.size == 1 and first.placement is not None else "",
         str(cpus),
-        "" if first.num_workers is None else str(first.num_workers),
+        _workers(group),
     ]
+
+
+def _workers(group: Group[JobView]) -> str:
+    """Those alive of those planned, where the processes are seen: `3 of 4`."""
+    first = group.first
+    if first.num_workers is None:
+        return ""
+    alive = first.pinning.workers if first.pinning is not None and group.size == 1 else None
+    return str(first.num_workers) if alive is None else f"{alive} of {first.num_workers}"
 
 
 def _since(group: Group[JobView], now: float) -> str:

@@ -14,7 +14,6 @@ from migctl.host.procfs import (
     cgroup_cpus,
     memory_total_mib,
     own_affinity,
-    process_cpus,
     process_start_ticks,
 )
 
@@ -146,9 +145,8 @@ def test_start_time_survives_a_name_with_spaces_and_parentheses(tmp_path: Path) 
     assert process_start_ticks(10, tmp_path) is None
 
 
-def test_living_processes_have_a_start_time_and_cpus() -> None:
-    cpu = min(own_affinity())
-    code = f"import os, sys; os.sched_setaffinity(0, {{{cpu}}}); print('ready', flush=True); sys.stdin.read()"
+def test_living_processes_have_a_start_time() -> None:
+    code = "import sys; print('ready', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
@@ -157,10 +155,8 @@ def test_living_processes_have_a_start_time_and_cpus() -> None:
         started = process_start_ticks(child.pid)
         own = process_start_ticks(os.getpid())
 
-        assert process_cpus(child.pid) == CpuSet({cpu})
         assert started is not None
         assert own is not None
         assert started >= own
         child.communicate("")
     assert process_start_ticks(child.pid) is None
-    assert process_cpus(child.pid) is None

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from migctl.core.mig import MigMode
+from migctl.core.pinning import Pinning
 from migctl.core.views.cores import CoresView
 from migctl.core.views.status import StatusView
 from migctl.render.layout import mode_words
@@ -26,6 +27,15 @@ CASES: dict[str, Callable[[], StatusView]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_status_reads_as_kept(name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"render/status-{name}", status_text(CASES[name](), values.PLAIN))
+
+
+def test_workers_that_are_alive_stand_beside_the_planned_ones(golden: Callable[[str, str], None]) -> None:
+    view = values.busy_status()
+    first, second, *others = view.runs[0].jobs
+    seen = Pinning(processes=4, threads=11, runnable=2, workers=3, threads_per_core=2.75)
+    jobs = (replace(first, pinning=seen), replace(second, pinning=replace(seen, workers=0)), *others)
+
+    golden("render/status-workers", status_text(replace(view, runs=(replace(view.runs[0], jobs=jobs),)), values.PLAIN))
 
 
 @pytest.mark.parametrize("width", [60, 200])

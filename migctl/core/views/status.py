@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import MigMode, Placement
+from migctl.core.pinning import Pinning
 from migctl.core.record import JobState
 from migctl.core.views.cores import CoresView
 from migctl.errors import Notice
@@ -39,6 +40,8 @@ class JobView:
     attempt: int = 1
     started_at: float | None = None
     finished_at: float | None = None
+    pinning: Pinning | None = None
+    """Its processes against its cpuset; `None` where it does not run or is not seen."""
     unknown: tuple[tuple[str, str], ...] = ()
     """Why a field is `None` although there is a value: (`pid`, `needs root`)."""
 
