@@ -13,6 +13,7 @@ from migctl.engine import rights
 from migctl.engine.check_access import engine_findings
 from migctl.engine.check_holders import holder_findings
 from migctl.engine.observe import boot
+from migctl.engine.others import other_findings
 from migctl.engine.ruling import ruling
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
@@ -33,6 +34,8 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
     findings += [finding for gpu in gpus for finding in _gpu(gpu, sudo_line(session.environ))]
     with _told(findings):
         findings += holder_findings(session, gpus, boot_id)
+    with _told(findings):
+        findings += other_findings(session, boot_id)
     with _told(findings):
         findings.append(_cpus(session))
     with _told(findings):

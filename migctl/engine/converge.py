@@ -22,6 +22,7 @@ from migctl.engine.idleness import hold_machine
 from migctl.engine.launch import LaunchPad
 from migctl.engine.mode import enable, restore, to_enable
 from migctl.engine.observe import Look, boot, check_source, machine
+from migctl.engine.others import controller_notices
 from migctl.engine.rights import require_instances
 from migctl.engine.ruling import refuse, refuse_mode
 from migctl.engine.services import recover_services
@@ -183,7 +184,8 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
         _undo(shop, run, [c.job for c in decision.chains], problems)
     final = {**staying, **outcome.records}
     claim(session, run, final.values(), seen.observed.boot_id)
-    return _result(run, decision, final)
+    result = _result(run, decision, final)
+    return replace(result, notices=(*result.notices, *controller_notices(session)))
 
 
 def _prepare(session: Session, runtime: Runtime, decision: Decision, images: Mapping[str, str]) -> Mapping[str, str]:
