@@ -6,18 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from migctl.core.administered import administered
-from migctl.core.choices import Strategy
 from migctl.core.conflict import explain
 from migctl.core.machine import Machine
 from migctl.core.mig import UNKNOWN_PLACEMENT, ComputeSlices, Gpu, MemorySlices, Profile
 from migctl.core.ownership import NOT_OURS
 from migctl.core.placement import Conflict, Demand, Occupied, Placed, Room, could_add, place, place_most
-from migctl.core.plan import Auto, Job, Plan
-from migctl.core.selection import select_gpus
+from migctl.core.plan import Auto, GpuSelector, Job, Plan
+from migctl.core.selection import job_gpus
 from migctl.core.share import GpuShare, Left
 from migctl.core.sizes import auto_candidates, near_miss_notice, options
 from migctl.core.whole import whole_gpus
-from migctl.errors import HostError, MigctlError, Notice, PlanError
+from migctl.errors import DoesNotFit, HostError, MigctlError, Notice
 
 
 def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str, GpuShare], Left]:
@@ -36,7 +35,16 @@ def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str
     able = _able(gpus, enabling=plan.enable_mig) if to_place else tuple(gpu for gpu in gpus if gpu.mig is not None)
     by_uuid = {gpu.uuid: gpu for gpu in able}
     rooms = tuple(_room(gpu, machine) for gpu in able)
-    outcome = _best(plan, to_place, able, rooms)
+    reach = _reach(plan, to_place, machine.usable, able)
+    hidden = next((gpu for gpu in gpus if gpu.instances_reason is not None), None) if to_place else None
+    try:
+        outcome = _best(plan.name, to_place, reach, able, rooms)
+    except DoesNotFit:
+        if hidden is not None:
+            raise hidden_error(hidden) from None
+        raise
+    if outcome.blocked is not None and hidden is not None:
+        raise hidden_error(hidden)  # there may be room that this user cannot see
     for spot in outcome.placed.places:
         shares[spot.job] = GpuShare(
             gpu=by_uuid[spot.gpu_uuid],
@@ -62,7 +70,7 @@ def _near_misses(jobs: Sequence[Job], shares: Mapping[str, GpuShare]) -> Iterato
     told: set[object] = set()
     for job in jobs:
         share = shares.get(job.name)
-        if share is None or job.request in told:
+        if share is None or share.profile is None or job.request in told:
             continue
         told.add(job.request)
         notice = near_miss_notice(job.request, share.gpu)
@@ -78,26 +86,30 @@ class _Outcome:
     blocked: MigctlError | None = None
 
 
-def _best(plan: Plan, jobs: Sequence[Job], able: Sequence[Gpu], rooms: Sequence[Room]) -> _Outcome:
+def _best(
+    run: str, jobs: Sequence[Job], reach: Mapping[str, Sequence[Gpu]], able: Sequence[Gpu], rooms: Sequence[Room]
+) -> _Outcome:
     """The first reading with which all run at once; if there is none, the last one (smallest auto profile), and the rest queues."""
     if not jobs:
         return _Outcome(Placed(()))
     demands: Sequence[Demand] = ()
     conflict: Conflict | None = None
-    for demands in _readings(plan, jobs, able):
+    for demands in _readings(jobs, reach, able):
         result = place(demands, rooms)
         if isinstance(result, Placed):
             return _Outcome(result)
         conflict = result
     assert conflict is not None
-    error = explain(conflict, demands, rooms, run=plan.name)
+    error = explain(conflict, demands, rooms, run=run)
     if conflict.never:
         raise error
     placed, waiting = place_most(demands, rooms)
     return _Outcome(placed, waiting, conflict.jobs, error)
 
 
-def _readings(plan: Plan, jobs: Sequence[Job], able: Sequence[Gpu]) -> Iterator[tuple[Demand, ...]]:
+def _readings(
+    jobs: Sequence[Job], reach: Mapping[str, Sequence[Gpu]], able: Sequence[Gpu]
+) -> Iterator[tuple[Demand, ...]]:
     """The demands with every size that `auto` can mean, largest first; without auto jobs there is one reading."""
     sizes = sorted(
         {(p.compute_slices, p.memory_mib) for gpu in able for p in auto_candidates(gpu)},
@@ -106,11 +118,10 @@ def _readings(plan: Plan, jobs: Sequence[Job], able: Sequence[Gpu]) -> Iterator[
     if not any(isinstance(job.request, Auto) for job in jobs):
         sizes = sizes[:1]
     for size in sizes:
-        yield tuple(_demand(plan, job, able, size) for job in jobs)
+        yield tuple(_demand(job, reach[job.name], size) for job in jobs)
 
 
-def _demand(plan: Plan, job: Job, able: Sequence[Gpu], auto_size: tuple[int, int]) -> Demand:
-    allowed = _allowed(plan, job, able)
+def _demand(job: Job, allowed: Sequence[Gpu], auto_size: tuple[int, int]) -> Demand:
     found: dict[str, Profile] = {}
     problems: list[MigctlError] = []
     for gpu in allowed:
@@ -133,17 +144,24 @@ def _demand(plan: Plan, job: Job, able: Sequence[Gpu], auto_size: tuple[int, int
     return Demand(job.name, found)
 
 
-def _allowed(plan: Plan, job: Job, able: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """Those of the able GPUs that the job may have: the ones it names, else the plan's."""
-    selectors = job.gpus or plan.gpus
-    if not selectors:
-        return tuple(able)
-    try:
-        return select_gpus(selectors, able, Strategy.MIG)
-    except PlanError as error:
-        # It is in the machine, or choosing the plan's GPUs would have failed: instances cannot be made on it now.
-        message = f"no GPU instance can be made now on the GPU that {job.name} names: {error.message}"
-        raise HostError("gpu-not-able", message, where=job.where or f"job {job.name}", hint="migctl check") from None
+def _reach(plan: Plan, jobs: Sequence[Job], gpus: Sequence[Gpu], able: Sequence[Gpu]) -> dict[str, tuple[Gpu, ...]]:
+    """Those of the able GPUs that each job may have.
+
+    Raises:
+        HostError: a job names only GPUs on which no instance can be made now.
+    """
+    ready = {gpu.uuid for gpu in able}
+    by_selectors: dict[tuple[GpuSelector, ...], tuple[Gpu, ...]] = {}
+    for job in jobs:
+        if job.gpus in by_selectors:
+            continue
+        named = job_gpus(job, plan, gpus)
+        by_selectors[job.gpus] = tuple(gpu for gpu in named if gpu.uuid in ready)
+        if not by_selectors[job.gpus]:
+            # One without MIG is given whole before, so a change of mode or root is what this takes.
+            gpu = next(gpu for gpu in named if gpu.mig is not None)
+            raise hidden_error(gpu) if gpu.instances_reason is not None else mode_error(gpu)
+    return {job.name: by_selectors[job.gpus] for job in jobs}
 
 
 def _able(gpus: Sequence[Gpu], *, enabling: bool) -> tuple[Gpu, ...]:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.choices import Strategy
 from migctl.core.machine import Machine
 from migctl.core.mig import ComputeSlices, Gpu, MemorySlices
 from migctl.core.plan import Job, Plan
-from migctl.core.selection import select_gpus
+from migctl.core.selection import job_gpus
 from migctl.core.share import GpuShare, Left
 from migctl.errors import DoesNotFit, HostError, MigctlError
-
-
-def _allowed(plan: Plan, job: Job, whole: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """Those of the GPUs outside of MIG mode that the job may have: the ones it names, else the plan's."""
-    selectors = job.gpus or plan.gpus
-    return select_gpus(selectors, whole, Strategy.SHARED) if selectors else tuple(whole)
 
 
 def share_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str, GpuShare], Left]:
@@ -28,12 +21,7 @@ def share_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[s
     """
     whole = [gpu for gpu in gpus if gpu.mig is None or not (gpu.mig.current or gpu.mig.pending)]
     if not whole:
-        raise HostError(
-            "gpu-in-mig-mode",
-            f"GPU {gpus[0].index} ({gpus[0].name}) is in MIG mode: CUDA sees only its instances there, never the whole GPU",
-            where=f"GPU {gpus[0].index}",
-            hint="strategy: mig, or another GPU; `migctl status` shows every GPU's mode",
-        )
+        raise _in_mig_mode(gpus[0])
     free = {gpu.uuid: gpu.memory_mib for gpu in whole}
     count = dict.fromkeys(free, 0)
     by_uuid = {gpu.uuid: gpu for gpu in whole}
@@ -49,7 +37,7 @@ def share_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[s
     for job in plan.jobs:
         if job.name in shares:
             continue
-        allowed = _allowed(plan, job, whole)
+        allowed = _allowed(plan, job, machine, whole)
         wanted = job.memory_mib or 0
         largest = max(allowed, key=lambda gpu: gpu.memory_mib)
         if wanted > largest.memory_mib:
@@ -82,4 +70,23 @@ def share_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[s
         blocked=blocked,
         compute_slices=ComputeSlices(0),
         memory_slices=MemorySlices(0),
+    )
+
+
+def _allowed(plan: Plan, job: Job, machine: Machine, whole: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """Those of the GPUs outside of MIG mode that the job may have: the ones it names, else the plan's."""
+    named = job_gpus(job, plan, machine.usable)
+    uuids = {gpu.uuid for gpu in named}
+    allowed = tuple(gpu for gpu in whole if gpu.uuid in uuids)
+    if not allowed:
+        raise _in_mig_mode(named[0])
+    return allowed
+
+
+def _in_mig_mode(gpu: Gpu) -> HostError:
+    return HostError(
+        "gpu-in-mig-mode",
+        f"GPU {gpu.index} ({gpu.name}) is in MIG mode: CUDA sees only its instances there, never the whole GPU",
+        where=f"GPU {gpu.index}",
+        hint="strategy: mig, or another GPU; `migctl status` shows every GPU's mode",
     )
