@@ -11,7 +11,7 @@ from typing import assert_never
 
 from migctl.core.events import Event, Moment, StepEvent
 from migctl.core.holders import Purpose
-from migctl.core.mig import Gpu, Profile
+from migctl.core.mig import Gpu, Instance, Profile
 from migctl.core.record import Action, JobState, Ownership, Record
 from migctl.core.steps import Chain
 from migctl.engine.holding import Patience
@@ -172,6 +172,7 @@ class Executor:
                 gpu_uuid=gpu.uuid,
                 gi_id=None,
                 purpose=Purpose.CREATE,
+                made=lambda: self._there(gpu.uuid, lambda i: i.placement == placement),
             )
         except WrongPlacement as error:
             if error.left is not None:
@@ -199,8 +200,17 @@ class Executor:
             gpu_uuid=owned.gpu_uuid,
             gi_id=owned.gi_id,
             purpose=Purpose.CREATE,
+            made=lambda: self._there(owned.gpu_uuid, lambda i: i.gi_id == owned.gi_id and bool(i.compute_instances)),
         )
         return replace(record, instance=replace(owned, ci_id=made.ci_id, mig_uuid=made.mig_uuid))
+
+    def _there(self, gpu_uuid: str, wanted: Callable[[Instance], bool]) -> bool:
+        """Whether the GPU has such an instance now; one that cannot be read may have it."""
+        try:
+            gpu = self.driver.gpu(gpu_uuid)
+        except MigctlError:
+            return True
+        return gpu.instances_reason is not None or any(wanted(instance) for instance in gpu.instances)
 
     def _start(self, record: Record) -> Record:
         unit = self.runtime.start(_handle(record))

@@ -134,8 +134,13 @@ class Patience:
         gpu_uuid: str,
         gi_id: int | None,
         purpose: Purpose,
+        made: Callable[[], bool] = lambda: False,
     ) -> R:
         """Have the effect, once nobody is in its way.
+
+        Args:
+            made: whether a creation that was refused has happened nevertheless; then it is not tried again: to the second attempt
+                what is there would look like somebody else's.
 
         Raises:
             Busy: somebody still is; the message names them.
@@ -150,6 +155,8 @@ class Patience:
                 if not is_in_use(error):
                     raise
                 refusal = error
+            if made():
+                raise refusal
             waited_s = time.monotonic() - began
             if waited_s + pause_s <= self.moment_s and not cancel.is_set():
                 cancel.wait(pause_s)

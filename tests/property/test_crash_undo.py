@@ -48,7 +48,6 @@ def test_up_interrupted_at_an_event_undoes_everything(site: Site, event: int) ->
         (Code.UNKNOWN, False),
         (Code.NO_PERMISSION, False),
         (Code.INSUFFICIENT_RESOURCES, False),
-        (Code.IN_USE, False),
         (Code.UNKNOWN, True),  # done, but reported as failed
         (Code.IN_USE, True),
     ],
@@ -63,6 +62,19 @@ def test_a_creation_that_fails_undoes_the_whole_up(site: Site, call: str, code: 
         site.up(SPEC)
 
     assert not isinstance(failed.value, PartlyApplied)
+    site.assert_gone(strangers)
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("call", [CREATE_GPU, CREATE_COMPUTE])
+def test_a_creation_that_is_in_use_for_a_moment_is_tried_again(site: Site, call: str, nth: int) -> None:
+    strangers = site.gpu_instances()
+    plan_error(site, call, nth, Code.IN_USE, after=False)
+
+    site.up(SPEC)
+
+    assert len(site.gpu_instances()) == len(strangers) + len(SPEC)
+    site.down()
     site.assert_gone(strangers)
 
 
