@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.program import Program
+from tests.support.program import ROOT, Program
 
 PLAN = """\
 name: night
@@ -41,6 +41,18 @@ import os, time
 for batch in range(1, 100000):
     time.sleep(0.02)
     print(f"migctl: samples={batch}", flush=True)
+"""
+
+HELPED = """\
+import time
+from throughput import Throughput
+told = Throughput()
+while True:
+    before = time.monotonic()
+    time.sleep(0.02)  # the loader
+    wait_s = time.monotonic() - before
+    time.sleep(wait_s)  # the step, as long as that took on a busy machine
+    told.add(32, wait_s)
 """
 
 
@@ -120,16 +132,39 @@ def test_a_job_beside_the_tuned_one_is_not_touched(here: Program) -> None:
     assert here.jobs()["beside"] == before
 
 
-def test_ctrl_c_leaves_nothing(here: Program) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_nothing(here: Program, number: signal.Signals, code: int) -> None:
     with here.start("tune", "train", "--seconds", "60") as process:
         until("tune-night-train", here)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate(timeout=30)
 
-    assert process.returncode == 130, err
+    assert process.returncode == code, err
     assert "nothing of" in err or "is undone" in err
     assert tuning(here) == []
     assert here.instances() == []
+
+
+def test_the_helper_that_is_there_to_be_copied_is_understood(here: Program) -> None:
+    (here.folder / "throughput.py").write_text((ROOT / "compose/train/throughput.py").read_text("utf-8"), "utf-8")
+    (here.folder / "train.py").write_text(HELPED, "utf-8")
+
+    done = here.run("tune", "train", "--seconds", "3", "--most", "1", "--json").ended(0)
+
+    (point,) = json.loads(done.out)["points"]
+    assert point["samples_per_s"] > 0
+    assert 0.3 < point["wait_share"] < 0.7
+
+
+def test_one_job_is_tuned_by_one_command_at_a_time(here: Program) -> None:
+    with here.start("tune", "train", "--seconds", "60") as process:
+        until("tune-night-train", here)
+        second = here.run("tune", "train").ended(5)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+
+    assert "tune-" in second.told
+    assert tuning(here) == []
 
 
 def test_what_a_killed_tune_left_goes_with_the_next_or_with_down(here: Program) -> None:
