@@ -69,6 +69,7 @@ import contextlib, io, json, os, subprocess, sys
 from pathlib import Path
 import pynvml
 from migctl.cli.app import run
+from migctl.runtimes.containers import Containers
 from tests.support.engines import reachable_engine
 
 def migctl(*words):
@@ -108,6 +109,13 @@ with reachable_engine() as client:
     told["down"] = migctl("down", "r", "--timeout", "1", "--json")
     told["cdi after"] = cdi()
     told["left"] = len(client.containers(all=True))
+    if os.fork() == 0:
+        Containers._make = lambda *_: os._exit(9)  # killed when the specification is written and no container asked for yet
+        run(["up", "plan.yaml"])
+    told["killed"] = os.waitstatus_to_exitcode(os.wait()[1])
+    told["cdi killed"] = cdi()
+    told["down killed"] = migctl("down", "r", "--json")
+    told["cdi end"] = cdi()
     told["gpus"] = json.loads(migctl("status", "--json")[1])["gpus"]
 Path("told.json").write_text(json.dumps(told))
 """
@@ -208,6 +216,13 @@ def test_each_job_has_a_specification_while_it_is_up_and_none_after_down_though_
     assert told["cdi after"] == ["nvidia.json"]
     assert told["left"] == 0
     assert told["gpus"][0]["instances"] == []
+
+
+def test_what_an_up_that_was_killed_had_written_is_taken_away_by_down_too(told: dict[str, Any]) -> None:
+    assert told["killed"] == 9
+    assert len(told["cdi killed"]) >= 2
+    assert told["down killed"][0] == 0, told["down killed"][1]
+    assert told["cdi end"] == ["nvidia.json"]
 
 
 def test_check_names_what_a_vanished_container_left_and_what_a_strangers_specification_has_stale(
