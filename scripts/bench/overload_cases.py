@@ -95,14 +95,14 @@ def equal_situations(cores: int, logical: int, scale: float) -> list[Situation]:
 def neighbour_situations(cores: int, scale: float) -> list[Situation]:
     """Situation 2: a light training beside one with 16 workers, which goes on, or which ends first or last."""
     light = Training("light", max(8, round(140 * scale)), batch=16, stored=160, size=96)
-    heavy = Training("heavy", 0, batch=32, stored=480)
+    heavy = Training("heavy", 0)
     split = max(1, cores // 2)
     arrangements = (
         Arrangement("naive", "naive, 2 and 16 workers", "by hand", {"light": 2, "heavy": 16}),
         Arrangement("careful", f"by hand, {split} workers each", "by hand", everyone((light, heavy), split)),
         Arrangement("migctl", "migctl up", "migctl"),
     )
-    ending = replace(heavy, batches=max(4, round(50 * scale)))
+    ending = replace(heavy, batches=max(8, round(300 * scale)))
     return [
         Situation(
             "neighbour",

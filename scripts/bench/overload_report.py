@@ -276,6 +276,7 @@ def write_docs(machine: Machine, measured: Sequence[Measured], situations: Mappi
         SystemExit: the README has no marks.
     """
     results = Results(measured)
+    (ROOT / "docs").mkdir(exist_ok=True)
     (ROOT / "docs/overload.svg").write_text(picture(groups(results, situations), str(machine)), "utf-8")
     missed = [f"- {line.text.removeprefix('MISS').strip()}" for line in targets(measured) if not line.good]
     behind = "\n\n## Targets that were missed\n\n" + "\n".join(missed) + "\n" if missed else ""

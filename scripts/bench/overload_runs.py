@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
@@ -273,15 +274,21 @@ def cpu() -> float:
 def speeds(situation: Situation, results: Mapping[str, dict[str, Any]]) -> dict[str, float]:
     """Time and speed from what the trainings wrote.
 
+    An endless training counts with what it did until the others were done.
     Trainings on the same CPUs that did not overlap ran in turn: their times add up, and what the next one needed to start
     does not count, as it does not for those that start together.
     """
     took = {name: result["ended"] - result["begun"] for name, result in results.items()}
+    endless = {training.name for training in situation.trainings if not training.batches}
+    end = max(result["ended"] for name, result in results.items() if name not in endless)
     chains: dict[tuple[int, ...], list[dict[str, Any]]] = {}
-    for result in sorted(results.values(), key=lambda result: result["begun"]):
-        chains.setdefault(tuple(result["cpus"]), []).append(result)
+    for name, result in sorted(results.items(), key=lambda item: item[1]["begun"]):
+        if name not in endless:
+            chains.setdefault(tuple(result["cpus"]), []).append(result)
     spans = [busy_s(chain) for chain in chains.values()]
-    samples = sum(result["samples"] for result in results.values())
+    samples = sum(
+        finished_by(end, result) if name in endless else result["samples"] for name, result in results.items()
+    )
     watched = [situation.watched] if situation.watched else list(results)
     batches = sorted(1000 * batch for name in watched for batch in results[name]["batch_s"])
     return {
@@ -290,6 +297,12 @@ def speeds(situation: Situation, results: Mapping[str, dict[str, Any]]) -> dict[
         "watched_per_s": min(results[name]["samples"] / took[name] for name in watched),
         "p95_ms": statistics.quantiles(batches, n=20, method="inclusive")[-1],
     }
+
+
+def finished_by(end: float, result: Mapping[str, Any]) -> int:
+    """Samples of the batches that ended until then."""
+    ends = accumulate(result["batch_s"], initial=result["begun"])
+    return (sum(1 for ended in ends if ended <= end) - 1) * result["samples"] // max(1, len(result["batch_s"]))
 
 
 def busy_s(results: Sequence[Mapping[str, Any]]) -> float:
