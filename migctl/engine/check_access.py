@@ -80,10 +80,7 @@ def _devices(gpus: Sequence[Gpu]) -> frozenset[str] | None:
     if any(gpu.instances_reason is not None for gpu in gpus):
         return None
     return frozenset(
-        compute.mig_uuid
-        for gpu in gpus
-        for instance in gpu.instances
-        for compute in instance.compute_instances
+        compute.mig_uuid for gpu in gpus for instance in gpu.instances for compute in instance.compute_instances
     )
 
 

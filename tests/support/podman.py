@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -49,4 +50,17 @@ def private_podman() -> Iterator[str]:
         finally:
             service.terminate()
             service.wait(20)
+            subprocess.run(["podman", *places, "rm", "--all", "--force"], capture_output=True, check=False)
+            _end_leftovers(folder)
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_leftovers(folder: Path) -> None:
+    """Podman's watchers of an exec stay for five minutes; these are the ones of the containers below the folder."""
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            ours = str(folder).encode() in line.read_bytes()
+            if ours and (line.parent / "comm").read_text().strip() == "conmon":
+                os.kill(int(line.parent.name), signal.SIGKILL)
+        except OSError:
+            continue
