@@ -23,7 +23,7 @@ from migctl.engine.down import take_down
 from migctl.engine.measure import Limits
 from migctl.engine.session import Session
 from migctl.engine.trial import Trials, alone
-from migctl.errors import Busy, Notice, PlanError
+from migctl.errors import Busy, HostError, Notice, PlanError
 from migctl.host.paths import make_private
 
 START_S = 120.0
@@ -60,16 +60,18 @@ def tune(
     Raises:
         PlanError: no such job, or it reports no samples.
         Busy: the job runs already, or another `tune` of it does.
+        HostError: MIG mode is off: a measurement does not change it, whatever the plan says.
         JobsFailed: the job failed while it was measured.
         Interrupted: a signal came; everything is taken down.
     """
     job = chosen(plan, word)
-    place, topology, strategy, notices = _place(session, plan, job)
     use_probe = options.probe or job.command is None
     run = run_name(plan, job)
     with ExitStack() as stack:
         stack.enter_context(session.lock(f"tune-{session.caller.uid}-{run}"))
+        stack.enter_context(_as_it_is())
         folder = stack.enter_context(_left_clean(session, run, cancel))
+        place, topology, strategy, notices = _place(session, plan, job)
         trials = Trials(
             session=session,
             plan=alone(plan, job, place, topology, strategy, run),
@@ -163,6 +165,19 @@ def _place(session: Session, plan: Plan, job: Job) -> tuple[Assignment, Topology
     if allocation.blocked is not None:
         raise allocation.blocked
     raise Busy("no-place", f"there is no room for {job.name} now", hint="migctl plan")
+
+
+@contextmanager
+def _as_it_is() -> Iterator[None]:
+    """What `up` would do about the MIG mode is not for a measurement: the way out is another one."""
+    try:
+        yield
+    except HostError as error:
+        if error.id != "mig-mode-off":
+            raise
+        raise HostError(
+            error.id, error.message, where=error.where, hint="migctl mode enable, then tune", data=error.data
+        ) from error
 
 
 @contextmanager

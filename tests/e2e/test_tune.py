@@ -167,7 +167,10 @@ def test_one_job_is_tuned_by_one_command_at_a_time(here: Program) -> None:
     assert tuning(here) == []
 
 
-def test_what_a_killed_tune_left_goes_with_the_next_or_with_down(here: Program) -> None:
+def test_what_a_killed_tune_left_goes_before_the_next_looks_for_a_place(here: Program) -> None:
+    # Alone on the GPU and on all cores: beside what was left there is no room.
+    everything = f"    profile: 7g.40gb\n    cpus: {len(os.sched_getaffinity(0))}\n"
+    here.plan(PLAN.partition("  other:")[0].replace("    profile: 2g.10gb\n    cpus: 1\n", everything))
     with here.start("tune", "train", "--seconds", "60") as process:
         until("tune-night-train", here)
         while not here.jobs().get("train", {}).get("pid"):
@@ -238,6 +241,17 @@ def test_a_plan_that_was_edited_meanwhile_is_not_overwritten(here: Program) -> N
     assert process.returncode == 5, err
     assert "was changed" in " ".join(err.split())
     assert path.read_text("utf-8") == PLAN + "# mine\n"
+
+
+@pytest.mark.parametrize("plan", [PLAN, f"enable_mig: true\n{PLAN}"], ids=["plain", "enable_mig"])
+def test_the_mig_mode_is_not_changed_for_a_measurement(here: Program, plan: str) -> None:
+    here.plan(plan)
+
+    done = here.run("tune", "train", "--seconds", "1", MIGCTL_NVML="sim:a100-40gb:off").ended(4)
+
+    assert "MIG mode is off" in done.told
+    assert "try: migctl mode enable" in done.told
+    assert here.json("status", MIGCTL_NVML="sim:a100-40gb:off")["gpus"][0]["mig"]["current"] is False
 
 
 def test_the_stand_in_measures_without_a_program(here: Program) -> None:
