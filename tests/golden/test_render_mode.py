@@ -17,7 +17,7 @@ AMPERE = board_gpu(resolve_board("a100-40gb"), mig_on=False)
 HOPPER = board_gpu(resolve_board("h100-sxm5-80gb"), 1, mig_on=False)
 DCGM = "nvidia-dcgm.service"
 
-# (name, GPU, mode, changed, reset, services)
+# what it is called, then: GPU, its mode, whether it was changed, whether it was reset, which services were stopped
 DONE: list[tuple[str, Gpu, MigMode, bool, bool, tuple[str, ...]]] = [
     ("ampere-on-after-reset", AMPERE, ON, True, True, (DCGM, "nvidia-persistenced.service")),
     ("ampere-off", AMPERE, OFF, True, False, ()),
