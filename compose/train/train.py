@@ -24,6 +24,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Sampler
 
 asked_to_stop = threading.Event()
+TRIAL = "MIGCTL_SAMPLES_FILE" in os.environ
+"""Whether `migctl tune` only measures: nothing is kept then, and nothing taken up."""
 
 
 def handed_over(name: str, otherwise: int) -> int:
@@ -144,7 +146,9 @@ class Training:
         return True
 
     def keep(self) -> None:
-        """Write the checkpoint."""
+        """Write the checkpoint, except in a trial."""
+        if TRIAL:
+            return
         content = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
         save(self.options.checkpoint, content | {"step": self.step, "epoch": self.epoch, "position": self.position})
 
@@ -201,7 +205,7 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, lambda _number, _frame: asked_to_stop.set())
     training = Training(options)
-    if options.resume and training.restore():
+    if options.resume and not TRIAL and training.restore():
         say(f"goes on at step {training.step}")
     gpu = torch.cuda.get_device_name() if training.device.type == "cuda" else "no GPU"
     cpus = sorted(os.sched_getaffinity(0))
@@ -209,7 +213,8 @@ def main() -> int:
     finished = training.run(say)
     training.keep()
     if not finished:
-        say(f"stopped at step {training.step}, checkpoint in {options.checkpoint}")
+        kept = "nothing kept of this trial" if TRIAL else f"checkpoint in {options.checkpoint}"
+        say(f"stopped at step {training.step}, {kept}")
     return 0 if finished else 143
 
 

@@ -132,7 +132,7 @@ def test_it_trains_to_the_end_tells_its_speed_and_resume_finds_nothing_left(trai
     assert training.saved_step() == 26
 
 
-def test_it_takes_what_migctl_hands_over(training: Training) -> None:
+def test_it_takes_what_migctl_hands_over_and_keeps_nothing_of_a_trial(training: Training) -> None:
     path = training.folder / "samples"
     training.environ |= {
         "MIGCTL_JOB": "alpha",
@@ -140,11 +140,11 @@ def test_it_takes_what_migctl_hands_over(training: Training) -> None:
         "MIGCTL_BATCH_SIZE": "20",
         "MIGCTL_SAMPLES_FILE": str(path),
     }
-    done = training.run("--samples", "40")
+    done = training.run("--samples", "40", "--resume")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "alpha: no GPU, 0 workers, batch size 20" in done.stdout
-    assert (training.folder / "alpha.pt").exists()
+    assert list(training.folder.glob("*.pt")) == []
     assert path.read_text("utf-8").splitlines()[-1].startswith("migctl: samples=40 wait=")
     assert "migctl:" not in done.stdout
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -160,14 +160,11 @@ def test_an_endless_training_counts_until_the_others_are_done(bench: SimpleNames
 
 
 def test_targets_compare_within_a_round(bench: SimpleNamespace) -> None:
-    found = {
-        line.text.split("  ", 1)[1].split(":")[1] + line.text.split(":")[2]: line
-        for line in bench.report.targets(measured(bench))
-    }
-    texts = [line.text for line in found.values()]
+    found = bench.report.targets(measured(bench))
+    texts = [line.text for line in found]
 
     assert len(texts) == 4
-    assert [line.good for line in found.values()] == [True, True, True, True]
+    assert [line.good for line in found] == [True, True, True, True]
     assert "samples/s in total: 1.00 × (0.95 to 1.05; at least 0.95 ×)" in texts[0]
     assert "p95 of the batch time: 0.60 × (0.50 to 0.70; at most 0.6 ×)" in texts[1]
 
@@ -208,7 +205,7 @@ def test_what_cannot_be_measured_is_not_a_number(bench: SimpleNamespace, machine
 
 def test_the_picture_is_an_svg_with_a_bar_for_each_figure(bench: SimpleNamespace) -> None:
     groups = bench.report.groups(bench.report.Results(measured(bench)), titles(bench))
-    tree = ElementTree.fromstring(bench.picture.picture(groups, "a < b & c"))
+    tree = ET.fromstring(bench.picture.picture(groups, "a < b & c"))
     inside = "{http://www.w3.org/2000/svg}"
     words = [element.text for element in tree.iter(f"{inside}text")]
 
@@ -272,7 +269,7 @@ def test_a_tree_of_processes_is_counted_with_its_memory_and_switches(bench: Simp
                 pass
             assert bench.processes.tree([child.pid, child.pid]) == pids
             memory = bench.processes.memory_mib(pids)
-            assert memory is None or 4 < memory < 100
+            assert memory is None or 1 < memory < 100
             assert bench.processes.switches(pids) >= 4
             assert 0 <= bench.processes.cpu_s(pids) < 5
             assert os.getpid() not in pids
