@@ -14,7 +14,7 @@ from migctl.core.reconcile import steps_down
 from migctl.core.record import Action, Record
 from migctl.core.steps import Chain, chain
 from migctl.engine.execute import Executor, Outcome
-from migctl.engine.holding import LOOK_AGAIN_S, MOMENT_S, Patience, ends_of, is_in_use, sight, waiting
+from migctl.engine.holding import LOOK_AGAIN_S, Patience, ends_of, is_in_use, sight, waiting
 from migctl.engine.launch import LaunchPad, unit_name
 from migctl.engine.observe import Look, look
 from migctl.engine.session import Session
@@ -105,7 +105,7 @@ class Workshop:
         *,
         grace_s: float | None,
         hurry: threading.Event | None,
-        moment_s: float = MOMENT_S,
+        moment_s: float | None = None,
     ) -> Outcome:
         chains = [steps_down(record, seen.observed) for record in records.values()]
         executor = self._executor(
@@ -139,7 +139,7 @@ class Workshop:
         hurry: threading.Event | None = None,
         grace_s: float | None = None,
         stop_all_on_error: bool = True,
-        moment_s: float = MOMENT_S,
+        moment_s: float | None = None,
         wait_s: float = 0.0,
     ) -> Executor:
         def launch(record: Record) -> Launch:
@@ -159,7 +159,7 @@ class Workshop:
             patience=Patience(
                 look=self.who_holds,
                 uid=self.session.caller.uid,
-                moment_s=moment_s,
+                moment_s=self.session.moment_s if moment_s is None else moment_s,
                 wait_s=wait_s,
                 say=lambda text: self.report(NoteEvent(text)),
             ),

@@ -20,12 +20,11 @@ from migctl.store.ledger import Ledger
 
 R = TypeVar("R")
 
-MOMENT_S: Final = 10.0
-"""The driver lets go of an ended process within about a second (NVIDIA/k8s-dra-driver-gpu)."""
 LOOK_AGAIN_S: Final = 2.0
 """A holder can let go without ending; so often it is tried again."""
 _IN_USE: Final = "gpu-in-use"
 _PENDING: Final = "mig-mode-pending"
+_STILL_THERE: Final = "still-there"
 
 
 def sight(session: Session, ledger: Ledger, gpu: Gpu) -> Sighting:
@@ -121,9 +120,9 @@ class Patience:
     look: Callable[[str], Sighting]
     """Who holds the GPU of this UUID."""
     uid: int
+    moment_s: float
     wait_s: float = 0.0
     """How long to wait for holders, beyond the moment."""
-    moment_s: float = MOMENT_S
     say: Callable[[str], None] = lambda _: None
 
     def through(
@@ -152,7 +151,7 @@ class Patience:
             try:
                 return effect()
             except MigctlError as error:
-                if not is_in_use(error):
+                if not is_in_use(error) and error.id != _STILL_THERE:
                     raise
                 refusal = error
             if made():
@@ -162,6 +161,8 @@ class Patience:
                 cancel.wait(pause_s)
                 pause_s = min(1.0, pause_s * 2)
                 continue
+            if not is_in_use(refusal):
+                raise refusal
             sighting = self.look(gpu_uuid)
             sighting = sighting if gi_id is None else sighting.on(gi_id)
             left_s = self.moment_s + self.wait_s - waited_s

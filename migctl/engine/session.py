@@ -34,6 +34,9 @@ class Session:
     root: Path = Path("/")
     """Where /sys and /proc topology is read."""
     now: Callable[[], float] = time.time
+    moment_s: float = 10.0
+    """How long a step tries again by itself: the driver lets go of an ended process within about a second
+    (NVIDIA/k8s-dra-driver-gpu)."""
     caller: Caller = field(init=False)
     paths: Paths = field(init=False)
     _runtimes: dict[RuntimeName, Runtime] = field(default_factory=dict, init=False)

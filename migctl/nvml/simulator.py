@@ -63,7 +63,8 @@ class Simulator(SimulatedGpus):
         with self.change(device, "create") as (state, gpu):
             board, wanted = mig_board(gpu), Placement(place.start, MemorySlices(place.size))
             if self._now.misplacing:
-                wanted = next((p for p in found.placements if not simrules.refusal(board, gpu, found, p)), wanted)
+                others = (p for p in found.placements if p != wanted and not simrules.refusal(board, gpu, found, p))
+                wanted = next(others, wanted)
             if (code := simrules.refusal(board, gpu, found, wanted)) is not None:
                 raise NVMLError(code)
             made = simrules.add_instance(board, gpu, found, wanted, state.next_serial())

@@ -45,6 +45,8 @@ class Site:
     run: str = RUN
     uid: int = 0
     """Not 0: root acts for this user."""
+    moment_s: float = 10.0
+    """How long "in use" is borne."""
 
     @classmethod
     def make(cls, folder: Path, *, foreign: Sequence[tuple[str, int]] = FOREIGN, boards: str = "a100-40gb") -> Site:
@@ -75,7 +77,7 @@ class Site:
         }
         if self.uid:
             environ |= {"SUDO_UID": str(self.uid), "SUDO_GID": str(self.uid)}
-        return Session(environ=environ, nvml=f"sim:{boards}")
+        return Session(environ=environ, nvml=f"sim:{boards}", moment_s=self.moment_s)
 
     def plan(self, spec: Spec, *, seconds: str = "300", oversubscribe: bool = True) -> Plan:
         """Each job notes its start and sleeps."""

@@ -13,7 +13,6 @@ from migctl.core.choices import RuntimeName
 from migctl.core.events import Event, StepEvent
 from migctl.core.plan import ByInstance, ByProfile, GpuSelector, Job, Plan
 from migctl.core.record import Record
-from migctl.engine import execute
 from migctl.engine.adopt import AdoptResult, adopt
 from migctl.engine.converge import UpResult, converge
 from migctl.engine.decide import UpOptions
@@ -58,7 +57,6 @@ class World:
     """Handles of containers that no record tells of any more and `adopt` left alone: nobody may touch them."""
 
     def __post_init__(self) -> None:
-        execute.IN_USE_DEADLINE_S = _PATIENCE_S
         SimState.create(self.sim, self.boards)
         write(_CORES, self.folder / "root")
         self.engine = FakeEngine(self.sim, os.getuid())
@@ -78,7 +76,13 @@ class World:
             "MIGCTL_RUN_DIR": str(self.run_dir),
             "MIGCTL_SIM_STATE": str(self.sim),
         }
-        return EngineSession(environ=environ, nvml=f"sim:{self.boards}", root=self.folder / "root", engine=self.engine)
+        return EngineSession(
+            environ=environ,
+            nvml=f"sim:{self.boards}",
+            root=self.folder / "root",
+            engine=self.engine,
+            moment_s=_PATIENCE_S,
+        )
 
     # Commands
 
