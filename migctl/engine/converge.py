@@ -21,12 +21,13 @@ from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.idleness import hold_machine
 from migctl.engine.launch import LaunchPad
 from migctl.engine.mode import enable, restore, to_enable
-from migctl.engine.observe import Look, boot, check_source, machine
+from migctl.engine.observe import Look, boot, check_source
 from migctl.engine.others import controller_notices
 from migctl.engine.rights import require_instances
 from migctl.engine.ruling import refuse, refuse_mode
 from migctl.engine.services import recover_services
 from migctl.engine.session import Session
+from migctl.engine.surroundings import surroundings
 from migctl.errors import (
     HostError,
     Interrupted,
@@ -107,7 +108,7 @@ def converge(
         if not off:
             hold_machine(stack, session, driver, options.wait_for_s)
         again = shop.look(plan.name).observed
-        if again != seen.observed or machine(session, runtime, ledger, again, plan.name) != first.machine:
+        if again != seen.observed or surroundings(session, runtime, ledger, again, plan.name) != first.machine:
             # Somebody was quicker: with instances, or (where GPUs are shared) only with claims on cores.
             second = consider(shop, plan, options)
             decision, seen = second.decision, second.seen

@@ -22,8 +22,8 @@ from migctl.core.steps import Chain
 from migctl.engine.apply import Workshop
 from migctl.engine.datadevices import data_devices
 from migctl.engine.observe import Look
-from migctl.engine.observe import machine as observe_machine
 from migctl.engine.ruling import refuse, ruling
+from migctl.engine.surroundings import surroundings
 from migctl.errors import MigctlError
 
 _UNBORN = (JobState.QUEUED, JobState.STARTING)
@@ -229,7 +229,7 @@ def consider(
 ) -> Considered:
     """Look at the machine and decide; `adjust` puts another machine's cores in place of this one's."""
     seen = shop.look(plan.name)
-    here = observe_machine(shop.session, shop.runtime, shop.ledger, seen.observed, plan.name)
+    here = surroundings(shop.session, shop.runtime, shop.ledger, seen.observed, plan.name)
     there = adjust(replace(here, storage=data_devices(plan, shop.runtime)))
     held = ruling(shop.session)
     if held is not None:

@@ -6,20 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.holdings import Holdings, claimed_slices
-from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
 from migctl.core.observed import Observed
 from migctl.core.record import Record
 from migctl.core.run import Run
 from migctl.core.settle import settle
-from migctl.engine.ruling import ruling
 from migctl.engine.session import Session
 from migctl.errors import HostError, MigctlError, Notice
-from migctl.host.claims import Claim, read_claims, store_name
-from migctl.host.procfs import boot_id, memory_total_mib, process_words
-from migctl.host.sysfs import read_topology
+from migctl.host.claims import Claim
+from migctl.host.procfs import boot_id
 from migctl.nvml.driver import Driver
 from migctl.runtimes.api import Runtime
 from migctl.store.ledger import Ledger
@@ -63,38 +58,6 @@ def boot(session: Session, driver: Driver) -> str:
     return driver.boot_id or boot_id(session.root)
 
 
-def machine(session: Session, runtime: Runtime, ledger: Ledger, seen: Observed, run: str) -> Machine:
-    """What planning needs beside the look: cores, and what other runs and containers hold."""
-    claims = [c for c in read_claims(session.paths.run, seen.boot_id) if not _own(session, c, run)]
-    facts = runtime.facts()
-    held = ruling(session)
-    topology = read_topology(session.root, pci_ids=[gpu.pci_bus_id for gpu in seen.gpus])
-    there = Machine(
-        gpus=seen.gpus,
-        topology=topology,
-        affinity=session.local_affinity(topology.online),
-        engine=facts.cpus,
-        claimed={f"{claim.user}/{claim.run}": claim.cpus for claim in claims},
-        foreign=tuple(runtime.foreign({r.token for one in ledger.runs() for r in ledger.records(one.name)})),
-        owners=owners(ledger, seen, claims),
-        whole={uuid: f"{c.user}/{c.run}" for c in claims for uuid, places in c.gpus.items() if not places},
-        processes={p.pid: process_words(p.pid) for gpu in seen.gpus for p in gpu.processes},
-        memory_total_mib=memory_total_mib(session.root),
-        holdings=_holdings(claims, seen.gpus, session.caller.uid) if held is not None else Holdings(),
-    )
-    return held.applied(there) if held is not None else there
-
-
-def _holdings(claims: Sequence[Claim], gpus: Sequence[Gpu], uid: int) -> Holdings:
-    """What the administrator's rules count: this user's other runs, and everybody's memory limits."""
-    mine = [claim for claim in claims if claim.uid == uid]
-    return Holdings(
-        slices=sum(claimed_slices(claim.gpus, gpus) for claim in mine),
-        cpus=CpuSet(cpu for claim in mine for cpu in claim.cpus),
-        memory_mib=sum(claim.memory_mib for claim in claims),
-    )
-
-
 def owners(ledger: Ledger, seen: Observed, claims: list[Claim]) -> dict[tuple[str, int], str]:
     """Who made the instances that are there, as far as records and claims tell; the others are not ours."""
     found: dict[tuple[str, int], str] = {}
@@ -110,10 +73,6 @@ def owners(ledger: Ledger, seen: Observed, claims: list[Claim]) -> dict[tuple[st
             if owned is not None and not owned.foreign:
                 found[(owned.gpu_uuid, owned.gi_id)] = f"{record.run}/{record.job}"
     return found
-
-
-def _own(session: Session, claim: Claim, run: str) -> bool:
-    return (claim.uid, claim.run, claim.store) == (session.caller.uid, run, store_name(session.paths.state))
 
 
 def elsewhere(run: Run, records: Iterable[Record], gpus: Sequence[Gpu], nvml: str) -> bool:
