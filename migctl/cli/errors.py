@@ -33,7 +33,7 @@ def _with_sudo(error: MigctlError) -> MigctlError:
     line = sudo_line(os.environ)
     for one in error.all:
         if one.data.get("needs_root"):
-            one.hint = f"{line}   or {one.hint}" if one.hint else line
+            one.hint = f"{line}\nor {one.hint}" if one.hint else line
     return error
 
 

@@ -196,7 +196,7 @@ def hidden_error(gpu: Gpu) -> HostError:
         f"GPU {gpu.index} ({gpu.name}): {seen}, but where they lie, and whether there are others, only root may read; so it "
         "cannot be told what is free, and nothing is planned or made there",
         where=f"GPU {gpu.index}",
-        hint="or ask an administrator for the mig/config capability (migctl check); plan --on BOARD plans for an empty GPU",
+        hint="ask an administrator for the mig/config capability (migctl check); plan --on BOARD plans for an empty GPU",
         data={"needs_root": True, "gpu": gpu.uuid},
     )
 

@@ -40,7 +40,7 @@ def require_instances(session: Session, records: Mapping[str, Record]) -> None:
             f"{session.caller.name} may not make GPU instances: that takes root, or read access to {found.capability}; "
             "nothing was changed",
             where=f"job {needing[0]}",
-            hint="run the same command with sudo, or ask an administrator for the capability (migctl check says how)",
+            hint="ask an administrator for the capability (migctl check says how)",
             data={"needs_root": True, "capability": str(found.capability)},
         )
 

@@ -45,7 +45,7 @@ _KINDS: Final[dict[int, tuple[type[HostError | Busy], str, str, str | None]]] = 
         HostError,
         "no-permission",
         "this user may not; it takes root, or read access to the mig/config capability (/dev/nvidia-caps/nvidia-cap1)",
-        "run the same command with sudo, or ask an administrator for the mig/config capability",
+        "ask an administrator for the mig/config capability (migctl check says how)",
     ),
     Code.IN_USE: (
         Busy,

@@ -14,6 +14,9 @@ _SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 _PARTS = re.compile(r"\x1b\[[0-9;]*m|.", re.DOTALL)
 
+_TYPED = "sudo --preserve-env="
+"""How a line begins that is to be typed as it stands; half of it, copied, would run too."""
+
 _ASCII: Mapping[int, str] = {
     ord(sign): plain
     for sign, plain in {
@@ -125,18 +128,24 @@ def wrap(text: str, columns: int, style: Style) -> list[str]:
     return lines
 
 
+def _folded(text: str, columns: int, style: Style) -> list[str]:
+    """A line that is to be typed as it stands stays whole, however narrow the terminal."""
+    return [clean(text, style)] if text.startswith(_TYPED) else wrap(text, columns, style)
+
+
 def hang(label: str, text: str, style: Style, *, indent: int = 0, look: tuple[str, ...] = ()) -> list[str]:
     """`label text` wrapped so that further lines stand under the text; the label alone gets the look."""
     label = clean(label, style)
     left = indent + width(label) + (1 if label else 0)
-    first, *rest = wrap(text, max(10, style.columns - left), style)
+    room = max(10, style.columns - left)
+    first, *rest = [line for part in text.split("\n") for line in _folded(part, room, style)]
     lead = f"{' ' * indent}{style.paint(label, *look)}{' ' if label else ''}"
     return [f"{lead}{first}".rstrip(), *(f"{' ' * left}{line}" for line in rest)]
 
 
 def clip(line: str, style: Style) -> str:
     """The finished line (looks allowed) in the terminal's width: what a picture cannot shrink is cut at the right."""
-    if width(line) <= style.columns:
+    if width(line) <= style.columns or _TYPED in line:
         return line
     kept: list[str] = []
     taken = 0

@@ -20,6 +20,7 @@ class Program:
 
     def __init__(self, folder: Path, **environ: str) -> None:
         self.folder = folder
+        self.python = sys.executable
         self.prefix: tuple[str, ...] = ()
         """Words before the program: `setpriv …`."""
         self.state = folder / "state"
@@ -40,7 +41,7 @@ class Program:
     def start(self, *words: str, **environ: str) -> subprocess.Popen[str]:
         """The command's process, not waited for."""
         return subprocess.Popen(
-            [*self.prefix, sys.executable, "-m", "migctl", *words],
+            [*self.prefix, self.python, "-m", "migctl", *words],
             cwd=self.folder,
             env={**self.environ, **environ},
             stdin=subprocess.DEVNULL,
