@@ -19,8 +19,8 @@ def adopt_text(adopted: Sequence[Record], left: Sequence[tuple[str, str]], style
         dry_run: nothing was changed.
     """
     if not adopted and not left:
-        return page([["nothing to adopt: no container carries migctl's labels, and no GPU instance is there"]], style)
-    word = "would adopt" if dry_run else "adopted"
+        return page([["nothing to adopt: no labelled container, no GPU instance"]], style)
+    word = "would adopt:" if dry_run else "adopted:"
     lines: list[str] = []
     for record in adopted:
         owned = record.instance
@@ -28,7 +28,7 @@ def adopt_text(adopted: Sequence[Record], left: Sequence[tuple[str, str]], style
         text = clean(f"{record.run}/{record.job}  {record.state.value}, {where}", style)
         lines += hang(word, text, style, look=("green",))
     for what, why in left:
-        lines += hang("left alone", f"{clean(what, style)}: {clean(why, style)}", style, look=("yellow",))
+        lines += hang("left alone:", f"{clean(what, style)}: {clean(why, style)}", style, look=("yellow",))
     runs = dict.fromkeys(record.run for record in adopted)
     end = (
         [f"{count(len(adopted), 'job')} of {count(len(runs), 'run')}; migctl status, migctl down {next(iter(runs))}"]
