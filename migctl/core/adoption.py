@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.labels import LABEL
 from migctl.core.mig import MemorySlices, Placement
 from migctl.core.observed import Observed, Unit
 from migctl.core.ownership import Standing, standing
 from migctl.core.record import JobState, Ownership, Record
-
-LABEL = "io.migctl."
-"""Prefix of all labels on containers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from migctl.core.adoption import LABEL, Leftover, objection, record_of
+from migctl.core.adoption import Leftover, objection, record_of
 from migctl.core.choices import RuntimeName
+from migctl.core.labels import LABEL
 from migctl.core.observed import Observed
 from migctl.core.record import Record
 from migctl.core.run import Run

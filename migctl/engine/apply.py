@@ -22,7 +22,8 @@ from migctl.errors import MigctlError
 from migctl.host.endings import wait_for_an_end
 from migctl.nvml.driver import Driver
 from migctl.nvml.open import released
-from migctl.runtimes.api import Launch, Runtime
+from migctl.runtimes.api import Runtime
+from migctl.runtimes.launch import Launch
 from migctl.store.ledger import Ledger
 
 

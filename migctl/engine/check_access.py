@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from migctl.core.mig import Gpu
 from migctl.core.views.findings import Finding, Level
-from migctl.runtimes.api import CdiEntry, Runtime, RuntimeFacts
+from migctl.runtimes.api import Runtime
+from migctl.runtimes.facts import CdiEntry, RuntimeFacts
 
 
 def engine_findings(runtime: Runtime, gpus: Sequence[Gpu], *, simulated: bool) -> Iterator[Finding]:

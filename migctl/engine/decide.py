@@ -73,7 +73,6 @@ def decide(
         MigctlError: as `allocate`; nothing has been changed.
     """
     digests = {job.name: digest(job, key) for job in plan.jobs}
-    seen = _recognised(seen, plan, digests)
     diff = difference([Wanted(job=name, digest=d) for name, d in digests.items()], seen.records)
     once_more = {name for name in diff.kept if seen.records[name].state in again or lost_by_restart(seen.records[name])}
     other = {*diff.changed, *diff.removed}
@@ -116,13 +115,12 @@ def decide(
     )
 
 
-def _recognised(seen: Look, plan: Plan, digests: Mapping[str, str]) -> Look:
+def _recognised(seen: Look, plan: Plan, key: bytes) -> Look:
     """Adopted jobs have lost their digest with its key: theirs is the plan's where the spec is the same."""
-    specs = {job.name: spec(job) for job in plan.jobs if job.name in seen.records and not seen.records[job.name].digest}
-    same = {name: r for name, r in seen.records.items() if name in specs and r.spec == specs[name]}
-    if not same:
-        return seen
-    return replace(seen, records={**seen.records, **{n: replace(r, digest=digests[n]) for n, r in same.items()}})
+    adopted = [job for job in plan.jobs if job.name in seen.records and not seen.records[job.name].digest]
+    same = [job for job in adopted if seen.records[job.name].spec == spec(job)]
+    fresh = {job.name: replace(seen.records[job.name], digest=digest(job, key)) for job in same}
+    return replace(seen, records={**seen.records, **fresh}) if fresh else seen
 
 
 def _has_place(record: Record) -> bool:
@@ -228,7 +226,8 @@ def consider(
     shop: Workshop, plan: Plan, options: UpOptions, adjust: Callable[[Machine], Machine] = lambda machine: machine
 ) -> Considered:
     """Look at the machine and decide; `adjust` puts another machine's cores in place of this one's."""
-    seen = shop.look(plan.name)
+    key = shop.ledger.key()
+    seen = _recognised(shop.look(plan.name), plan, key)
     here = surroundings(shop.session, shop.runtime, shop.ledger, seen.observed, plan.name)
     there = adjust(replace(here, storage=data_devices(plan, shop.runtime)))
     held = ruling(shop.session)
@@ -238,7 +237,7 @@ def consider(
         plan,
         there,
         seen,
-        key=shop.ledger.key(),
+        key=key,
         now=shop.session.now(),
         last_attempt=lambda job: shop.ledger.last_attempt(plan.name, job),
         replacing=options.replacing,

@@ -18,7 +18,8 @@ from migctl.engine.holding import Patience
 from migctl.errors import Busy, HostError, MigctlError, PlanError
 from migctl.nvml.driver import Driver
 from migctl.nvml.errors import WrongPlacement
-from migctl.runtimes.api import Launch, Runtime
+from migctl.runtimes.api import Runtime
+from migctl.runtimes.launch import Launch
 from migctl.store.ledger import Ledger
 
 _MOST_THREADS = 16

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from migctl.core.adoption import LABEL
 from migctl.core.choices import RuntimeName
 from migctl.core.handover import environment, resolve, shm_size_bytes
+from migctl.core.labels import LABEL
 from migctl.core.plan import Job, Plan
 from migctl.core.record import Record
 from migctl.host.caller import Caller
-from migctl.runtimes.api import GpuDevice, Launch
+from migctl.runtimes.gpu_device import GpuDevice
+from migctl.runtimes.launch import Launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

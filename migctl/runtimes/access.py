@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, assert_never
 
 from migctl.runtimes.cdi_spec import qualified_name
+from migctl.runtimes.engine_kind import is_podman, version_of
 
 EXPLICIT_HOOK_SINCE = 29
 """From this engine on a named driver wins (moby#50717); without a name CDI, with a possibly stale spec, is tried first (#50228)."""
@@ -93,23 +94,6 @@ class GpuAccess:
                 return {}, void
             case _:
                 assert_never(self.way)
-
-
-def is_podman(version: Mapping[str, Any]) -> bool:
-    """Podman answers on Docker's API and names itself in the components."""
-    return any(str(c.get("Name", "")).startswith("Podman") for c in version.get("Components") or ())
-
-
-def is_desktop(version: Mapping[str, Any]) -> bool:
-    """Docker Desktop runs its engine in a virtual machine of its own, also where that shares the kernel's name (WSL 2)."""
-    return str((version.get("Platform") or {}).get("Name", "")).startswith("Docker Desktop")
-
-
-def version_of(version: Mapping[str, Any]) -> tuple[int, int]:
-    """First two numbers of the engine's version, 0 where it does not say."""
-    first, _, rest = str(version.get("Version", "")).partition(".")
-    second = rest.partition(".")[0]
-    return (int(first) if first.isdigit() else 0, int(second) if second.isdigit() else 0)
 
 
 def choose_access(

@@ -1,91 +1,18 @@
-"""The seam to whatever runs a job: values handed over, values observed, and the protocol both runtimes implement."""
+"""The seam to whatever runs a job: the protocol that both runtimes implement."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from threading import Event
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from migctl.core.adoption import Leftover
-from migctl.core.cpuset import CpuSet
-from migctl.core.observed import ForeignContainer, Unit
-from migctl.core.plan import Job
-from migctl.errors import Notice
-from migctl.runtimes.gpu_device import GpuDevice
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from threading import Event
 
-__all__ = ["CdiEntry", "ForeignContainer", "GpuDevice", "Launch", "ProgressReport", "Runtime", "RuntimeFacts", "Unit"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """All that a runtime needs to start one attempt; every text is final (no `${…}` left)."""
-
-    run: str
-    job: str
-    attempt: int
-    token: str
-    name: str
-    """Container name, unique on the engine."""
-    folder: str
-    """The attempt's folder (0700), absolute: log, launch and exit files of the process runtime, saved logs of containers."""
-    spec: Job
-    image_id: str | None
-    """Digest or id that `prepare` resolved; `None` for the process runtime."""
-    command: tuple[str, ...] | None
-    entrypoint: tuple[str, ...] | None
-    environment: tuple[tuple[str, str], ...]
-    """The whole environment migctl sets, in order."""
-    working_dir: str | None
-    user: str | None
-    """`uid:gid`, or `None` for the image's own."""
-    cpus: CpuSet
-    mems: CpuSet | None
-    mig_uuid: str | None
-    """The MIG device, or the GPU's UUID under `shared`."""
-    simulated: bool
-    shm_size_bytes: int
-    labels: tuple[tuple[str, str], ...]
-    """All `io.migctl.*` labels plus the user's."""
-    device: GpuDevice | None = None
-    """What a container's device nodes follow from; `None` for a simulated GPU."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeFacts:
-    """What the runtime's host can do."""
-
-    name: str
-    """`docker 20.10.24`, `podman 4.3.1`, `process`."""
-    endpoint: str
-    """The socket or address it talks to, empty for processes."""
-    cpus: CpuSet | None
-    """CPUs that the engine's cgroup allows; `None` = no limit known."""
-    gpu_access: str
-    """The way a container gets its MIG device, in words; `none: <reason>` where there is none."""
-    local: bool = True
-    source: str = ""
-    """Who named the endpoint: `DOCKER_HOST`, `docker context lab`, `rootless socket`."""
-    rootless: bool = False
-    gpu_hint: str = ""
-    """What to do where `gpu_access` is none."""
-    notes: tuple[Notice, ...] = ()
-    """What about this engine deserves a warning."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CdiEntry:
-    """A device in a CDI specification that the engine reads, or (with `error`) a file that cannot be read."""
-
-    file: str
-    name: str = ""
-    """Qualified: `nvidia.com/gpu=MIG-…`."""
-    missing: tuple[str, ...] = ()
-    """Device nodes it names that do not exist."""
-    ours: bool = False
-    orphan: bool = False
-    """Ours, and this engine has no container that it was written for."""
-    error: str = ""
+    from migctl.core.adoption import Leftover
+    from migctl.core.observed import ForeignContainer, Unit
+    from migctl.core.plan import Job
+    from migctl.runtimes.facts import CdiEntry, RuntimeFacts
+    from migctl.runtimes.launch import Launch
 
 
 class Runtime(Protocol):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from migctl.core.labels import LABEL
 from migctl.core.plan import Job, Volume
 from migctl.runtimes.access import GpuAccess
-from migctl.runtimes.api import Launch
+from migctl.runtimes.launch import Launch
 
-LABEL = "io.migctl."
-"""Prefix of all labels that make a container migctl's."""
 OPEN_FILES = 65536
 """Soft limit of open files: engines from 29 on give 1024, too few for loaders that pass tensors as file descriptors."""
 LOG_OPTIONS = {"max-size": "50m", "max-file": "4"}

@@ -7,19 +7,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from migctl.core.labels import LABEL
 from migctl.core.observed import Unit
 from migctl.errors import HostError
 from migctl.runtimes import cdi_files
 from migctl.runtimes.access import Way
-from migctl.runtimes.api import CdiEntry, Launch
 from migctl.runtimes.cdi_spec import DriverEdits, device_name, specification
-from migctl.runtimes.container_config import LABEL
 from migctl.runtimes.container_readback import Found, gpu_inside
 from migctl.runtimes.device_nodes import Run, Unknown, is_node, make_nodes
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.driver_files import driver_edits
+from migctl.runtimes.engine_abilities import EngineAbilities
 from migctl.runtimes.engine_link import EngineLink
+from migctl.runtimes.facts import CdiEntry
 from migctl.runtimes.gpu_device import GpuDevice
+from migctl.runtimes.launch import Launch
 
 
 class ContainerDevices:
@@ -27,13 +29,22 @@ class ContainerDevices:
 
     Args:
         link: the engine.
+        abilities: its way to a GPU.
         environ: the caller's environment; its PATH finds NVIDIA's programs.
         root: below which /dev and /proc of the GPU's driver lie.
         run: how nvidia-modprobe and nvidia-smi are run.
     """
 
-    def __init__(self, link: EngineLink, environ: Mapping[str, str], root: Path, run: Run | None = None) -> None:
+    def __init__(
+        self,
+        link: EngineLink,
+        abilities: EngineAbilities,
+        environ: Mapping[str, str],
+        root: Path,
+        run: Run | None = None,
+    ) -> None:
         self._link = link
+        self._abilities = abilities
         self._environ = environ
         self._root = root
         self._run = run
@@ -49,7 +60,7 @@ class ContainerDevices:
             HostError: no-device-node, no-capability, cdi-folder-unwritable.
         """
         device = launch.device
-        access = self._link.access(simulated=launch.simulated)
+        access = self._abilities.access(simulated=launch.simulated)
         if device is None or launch.simulated or not access.usable:
             return
         nodes = make_nodes(device, self._root, self._run)
@@ -68,17 +79,17 @@ class ContainerDevices:
     def verify(self, unit: Unit, data: Mapping[str, Any]) -> Found:
         """Whether a running container holds exactly its own device; ok for one that was given none."""
         device = GpuDevice.of_labels(data["Config"]["Labels"], LABEL)
-        if device is None or not self._link.local or not self._link.access(simulated=False).usable:
+        if device is None or not self._link.local or not self._abilities.access(simulated=False).usable:
             return Found(True)
         return gpu_inside(self._link.engine, unit, device, self._root)
 
     def leave(self, unit: str) -> None:
         """Take away the specification of a unit (by its name) that is gone or goes."""
-        cdi_files.remove_files(self._link.cdi_folders, unit)
+        cdi_files.remove_files(self._abilities.cdi_folders, unit)
 
     def entries(self) -> tuple[CdiEntry, ...]:
         """What the engine's CDI folders hold: migctl's, and other people's."""
-        found, wrong = cdi_files.entries(self._link.cdi_folders)
+        found, wrong = cdi_files.entries(self._abilities.cdi_folders)
         names = self._names() if any(entry.unit is not None for entry in found) else set()
         return (
             *(

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from migctl.core.labels import LABEL
 from migctl.core.observed import Unit
 from migctl.core.record import JobState
 from migctl.errors import HostError
-from migctl.runtimes.container_config import LABEL
 from migctl.runtimes.container_devices import ContainerDevices
 from migctl.runtimes.container_readback import labelled_cpus, wrong_cpus
 from migctl.runtimes.container_stop import KILL_DEADLINE_S

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from migctl.core.adoption import Leftover
 from migctl.core.cpuset import CpuSet
+from migctl.core.labels import LABEL
 from migctl.core.observed import Unit
 from migctl.core.record import JobState
 from migctl.runtimes import proc
 from migctl.runtimes.attempt import exit_words
-from migctl.runtimes.container_config import LABEL
+
+if TYPE_CHECKING:
+    from migctl.core.adoption import Leftover
 
 _CALLS_AT_ONCE = 16
 NEVER_STARTED_CODES = (127, 128)
@@ -67,6 +69,8 @@ def unit_of(data: Mapping[str, Any], *, local: bool) -> Unit:
 
 def leftover_of(data: Mapping[str, Any], *, local: bool) -> Leftover:
     """An inspected container with everything its labels say; arguments as for `unit_of`."""
+    from migctl.core.adoption import Leftover
+
     return Leftover(unit_of(data, local=local), str(data["Name"]).lstrip("/"), dict(data["Config"]["Labels"]))
 
 

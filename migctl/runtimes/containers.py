@@ -5,28 +5,33 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from migctl.core.adoption import Leftover
 from migctl.core.cpuset import CpuSet
+from migctl.core.labels import LABEL
 from migctl.core.observed import ForeignContainer, Unit
-from migctl.core.plan import Job
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
-from migctl.runtimes.api import CdiEntry, Launch, ProgressReport, RuntimeFacts
-from migctl.runtimes.container_config import LABEL, container_config
-from migctl.runtimes.container_devices import ContainerDevices
-from migctl.runtimes.container_start import start_container
 from migctl.runtimes.container_stop import KILL_DEADLINE_S, stop_container
 from migctl.runtimes.container_units import each, is_foreign, is_ours, leftover_of, unit_of
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.engine_client import Engine
 from migctl.runtimes.engine_link import EngineLink
-from migctl.runtimes.images import Image, image_of, look_up, prepare_images
 from migctl.runtimes.logfile import write_log
-from migctl.runtimes.podman_create import podman_spec
 from migctl.runtimes.socket_client import is_missing
+
+if TYPE_CHECKING:
+    # What only those who start jobs need is loaded by them: `status` looks at containers and is gone.
+    from migctl.core.adoption import Leftover
+    from migctl.core.plan import Job
+    from migctl.runtimes.api import ProgressReport
+    from migctl.runtimes.container_devices import ContainerDevices
+    from migctl.runtimes.engine_abilities import EngineAbilities
+    from migctl.runtimes.facts import CdiEntry, RuntimeFacts
+    from migctl.runtimes.images import Image
+    from migctl.runtimes.launch import Launch
 
 _POLL_S = 0.1
 
@@ -42,8 +47,9 @@ class Containers:
     kind: str = "docker"
 
     def __init__(self, environ: Mapping[str, str], root: Path = Path("/")) -> None:
+        self._environ = environ
+        self._root = root
         self._link = EngineLink(environ)
-        self._devices = ContainerDevices(self._link, environ, root)
         self._images: dict[str, Image] = {}
         self._ours: set[str] = set()
         """Ids whose labels were seen to be migctl's: neither changes in a container's life."""
@@ -52,13 +58,25 @@ class Containers:
     def _engine(self) -> Engine:
         return self._link.engine
 
+    @cached_property
+    def _abilities(self) -> EngineAbilities:
+        from migctl.runtimes.engine_abilities import EngineAbilities
+
+        return EngineAbilities(self._link, self._environ)
+
+    @cached_property
+    def _devices(self) -> ContainerDevices:
+        from migctl.runtimes.container_devices import ContainerDevices
+
+        return ContainerDevices(self._link, self._abilities, self._environ, self._root)
+
     def close(self) -> None:
         """Give the connections back; the next call opens new ones."""
         self._link.close()
 
     def facts(self) -> RuntimeFacts:
         """The engine, its address, the CPUs it may use and its way to a GPU (of a real one)."""
-        return self._link.facts()
+        return self._abilities.facts()
 
     def prepare(
         self, jobs: Sequence[Job], *, simulated: bool, on_progress: ProgressReport | None = None
@@ -70,8 +88,10 @@ class Containers:
             PlanError: no image, or a bind's source does not exist.
             Problems: several of these.
         """
+        from migctl.runtimes.images import prepare_images
+
         problems: list[MigctlError] = []
-        access = self._link.access(simulated=simulated)
+        access = self._abilities.access(simulated=simulated)
         if not access.usable and not simulated:
             problems.append(
                 HostError(
@@ -108,12 +128,14 @@ class Containers:
         Raises:
             Busy: somebody else's container, or a running one, has the name.
         """
+        from migctl.runtimes.container_config import container_config
+
         where = f"job {launch.job}"
         config = container_config(
             launch,
-            self._link.access(simulated=launch.simulated),
+            self._abilities.access(simulated=launch.simulated),
             image_sets_cuda=self._image(launch.image_id, where).sets_cuda,
-            open_files=self._link.open_files,
+            open_files=self._abilities.open_files,
         )
         self._devices.make_ready(launch)
         try:
@@ -132,6 +154,8 @@ class Containers:
         with engine_errors(self._engine.endpoint, where):
             client = self._engine.client
             if self._link.podman and config["HostConfig"].get("DeviceRequests"):
+                from migctl.runtimes.podman_create import podman_spec
+
                 made: Mapping[str, Any] = client.create_podman_container(podman_spec(config, name))
             else:
                 made = client.create_container_from_config(config, name)
@@ -141,6 +165,8 @@ class Containers:
         """Known from `prepare`; another process may have prepared it."""
         image = self._images.get(image_id or "")
         if image is None:
+            from migctl.runtimes.images import image_of, look_up
+
             data = look_up(self._engine, image_id) if image_id else None
             if data is None:
                 raise HostError("image-missing", f"the engine does not have the image {image_id}", where=where)
@@ -171,6 +197,8 @@ class Containers:
         Raises:
             HostError, Busy, PlanError: the engine refused.
         """
+        from migctl.runtimes.container_start import start_container
+
         data = self._own(handle) if handle not in self._ours else None
         name = str(data["Name"]).lstrip("/") if data else handle[:12]
         return start_container(self._engine, self._devices, handle, name, local=self._link.local)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from migctl.core.cpuset import CpuSet
-from migctl.runtimes.access import HOOK_PROGRAM, is_desktop
+from migctl.runtimes.access import HOOK_PROGRAM
 from migctl.runtimes.cdi_files import DEFAULT_FOLDERS
 from migctl.runtimes.device_nodes import number_of
 
@@ -20,21 +20,6 @@ CGROUP = Path("/sys/fs/cgroup")
 TOOLKIT_CONFIG = Path("/etc/nvidia-container-runtime/config.toml")
 SERVICE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH of a systemd service (systemd.exec(5)), where the engine's own cannot be read."""
-
-
-def where_else(url: str, version: Mapping[str, Any]) -> str:
-    """Where the engine runs if not on this machine, as the end of a sentence; nothing for one that shares this kernel.
-
-    One in a virtual machine (Docker Desktop) also has a socket here, but another kernel. Whether an address of the network leads
-    back to this machine cannot be proven.
-    """
-    if is_desktop(version):
-        return "is Docker Desktop's and runs in a virtual machine"
-    if not url.startswith("unix://"):
-        return f"is reached over the network ({url})"
-    if version.get("KernelVersion", "") not in ("", os.uname().release):
-        return f"runs on another kernel ({version['KernelVersion']}), in a virtual machine or behind a forwarded socket"
-    return ""
 
 
 def podman_folders(environ: Mapping[str, str], places: Sequence[Path] | None = None) -> tuple[str, ...]:

@@ -18,8 +18,10 @@ from migctl.core.plan import Job
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
 from migctl.runtimes import proc
-from migctl.runtimes.api import CdiEntry, Launch, ProgressReport, RuntimeFacts
+from migctl.runtimes.api import ProgressReport
 from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt
+from migctl.runtimes.facts import CdiEntry, RuntimeFacts
+from migctl.runtimes.launch import Launch
 from migctl.runtimes.logfile import ended_within, follow_log, read_log, write_log
 from migctl.runtimes.process_stop import KILL_DEADLINE_S, stop_process
 from migctl.runtimes.program import caller_environment, find_program, home_of, resolve_user

@@ -13,8 +13,8 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.observed import Unit
 from migctl.core.record import JobState
 from migctl.errors import HostError
-from migctl.runtimes.api import GpuDevice
 from migctl.runtimes.containers import Containers
+from migctl.runtimes.gpu_device import GpuDevice
 from tests.support.engine_stub import StubEngine, serving
 from tests.support.fake_devices import FIRST, SECOND, device_tree
 from tests.support.launches import job, launch

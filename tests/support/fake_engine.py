@@ -22,7 +22,9 @@ from migctl.errors import Busy, HostError
 from migctl.nvml.simmodel import SimProcess
 from migctl.nvml.simrules import mig_uuid
 from migctl.nvml.simstate import SimState
-from migctl.runtimes.api import CdiEntry, Launch, ProgressReport, RuntimeFacts
+from migctl.runtimes.api import ProgressReport
+from migctl.runtimes.facts import CdiEntry, RuntimeFacts
+from migctl.runtimes.launch import Launch
 
 CALLS = ("create", "start", "stop", "remove", "units", "save_log", "prepare", "facts", "foreign")
 FOUND_DEAD = 255

@@ -8,7 +8,7 @@ from typing import Any
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.plan import Job
-from migctl.runtimes.api import Launch
+from migctl.runtimes.launch import Launch
 
 
 def job(**changes: Any) -> Job:

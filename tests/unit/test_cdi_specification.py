@@ -12,12 +12,12 @@ import pytest
 from migctl.core.views.findings import Level
 from migctl.engine.check_access import entry_finding
 from migctl.errors import HostError
-from migctl.runtimes.api import CdiEntry
 from migctl.runtimes.cdi_files import choose_folder, entries, remove_files, write_file
 from migctl.runtimes.cdi_spec import DriverEdits, device_name, qualified_name, specification, toolkit_edits
 from migctl.runtimes.device_nodes import DeviceNodes, find_nodes
 from migctl.runtimes.driver_files import cached_libraries, driver_edits
 from migctl.runtimes.engine_host import lacks_cpuset, podman_folders
+from migctl.runtimes.facts import CdiEntry
 from tests.support.fake_devices import FIRST, capability_tree
 
 TOKEN = "0123456789abcdef"

@@ -15,7 +15,8 @@ from migctl.core.cpuset import CpuSet
 from migctl.errors import HostError
 from migctl.runtimes.containers import Containers
 from migctl.runtimes.endpoint import find_endpoint
-from migctl.runtimes.engine_host import engine_cpus, finds_hook, toolkit_accepts_variable, where_else
+from migctl.runtimes.engine_host import engine_cpus, finds_hook, toolkit_accepts_variable
+from migctl.runtimes.engine_kind import where_else
 
 
 def context(home: Path, name: str, host: str) -> None:
