@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -93,6 +94,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = arguments()
+    # As Ctrl-C does: on the way out the trainings that run are ended.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     if options.load:
         saved = json.loads(options.load.read_text("utf-8"))
         here = Machine(**saved["machine"])

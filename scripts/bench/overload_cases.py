@@ -73,7 +73,7 @@ def equal_situations(cores: int, logical: int, scale: float) -> list[Situation]:
     """Situation 1: equal trainings."""
     found: list[Situation] = []
     for count in (2, 4):
-        trainings = equal(count, max(8, round(320 * scale / count)))
+        trainings = equal(count, max(8, round(160 * scale / count)))
         hand = [Arrangement("naive-8", "naive, 8 workers", "by hand", everyone(trainings, 8))]
         if (os.cpu_count() or 8) != 8:
             label = f"naive, cpu_count() = {os.cpu_count()} workers"
@@ -88,13 +88,14 @@ def equal_situations(cores: int, logical: int, scale: float) -> list[Situation]:
                     own.append(Arrangement("queue", "migctl up, queue", "migctl"))
             title = f"{count} equal trainings, GPU step {step}s"
             note = "more trainings than cores" if count > cores else ""
-            found.append(Situation(f"equal-{count}-{step}", title, trainings, (*hand, *own), step, note=note))
+            ways = [way for way in hand if way.key != "naive-cpus" or count == 2 or step == "sleep"]
+            found.append(Situation(f"equal-{count}-{step}", title, trainings, (*ways, *own), step, note=note))
     return found
 
 
 def neighbour_situations(cores: int, scale: float) -> list[Situation]:
     """Situation 2: a light training beside one with 16 workers, which goes on, or which ends first or last."""
-    light = Training("light", max(8, round(140 * scale)), batch=16, stored=160, size=96)
+    light = Training("light", max(8, round(120 * scale)), stored=224, size=112)
     heavy = Training("heavy", 0)
     split = max(1, cores // 2)
     arrangements = (
@@ -102,7 +103,7 @@ def neighbour_situations(cores: int, scale: float) -> list[Situation]:
         Arrangement("careful", f"by hand, {split} workers each", "by hand", everyone((light, heavy), split)),
         Arrangement("migctl", "migctl up", "migctl"),
     )
-    ending = replace(heavy, batches=max(8, round(300 * scale)))
+    ending = replace(heavy, batches=max(8, round(140 * scale)))
     return [
         Situation(
             "neighbour",
