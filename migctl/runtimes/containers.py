@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from migctl.core.cpuset import CpuSet
 from migctl.core.labels import LABEL
 from migctl.core.observed import ForeignContainer, Unit
-from migctl.core.record import JobState
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
 from migctl.runtimes.container_stop import KILL_DEADLINE_S, stop_container
 from migctl.runtimes.container_units import each, is_foreign, is_ours, leftover_of, unit_of
@@ -286,34 +285,9 @@ class Containers:
 
     def wait(self, handle: str, timeout_s: float | None = None) -> Unit | None:
         """Block until it ended; the engine tells, nothing is polled but a container that was not started yet."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while True:
-            data = self._own(handle)
-            if data is None:
-                raise HostError("no-unit", "the container is gone", where=handle[:12], hint="migctl status")
-            unit = unit_of(data, local=self._link.local)
-            if unit.state.ended:
-                return unit
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return None
-            if unit.state is JobState.STARTING:
-                time.sleep(_POLL_S if left is None else min(_POLL_S, left))
-            else:
-                self._await_end(handle, left)
+        from migctl.runtimes.container_wait import wait_container
 
-    def _await_end(self, handle: str, timeout_s: float | None) -> None:
-        import requests.exceptions
-
-        with engine_errors(self._engine.endpoint, handle[:12]):
-            try:
-                self._engine.client.wait(handle, timeout=timeout_s)
-            except requests.exceptions.ReadTimeout:
-                return
-            except requests.exceptions.ConnectionError as error:
-                # A timeout while the answer's body is awaited comes as this; a dead engine fails the next call.
-                if timeout_s is None or "timed out" not in str(error).lower():
-                    raise
+        return wait_container(self._engine, handle, timeout_s, self._own, local=self._link.local)
 
     def save_log(self, handle: str, path: str) -> None:
         """Write what the engine still has of the log; a container that is gone leaves an earlier saved log as it is."""
