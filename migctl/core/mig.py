@@ -72,6 +72,11 @@ class Profile:
         return ""
 
 
+def profile_order(profile: Profile) -> tuple[int, int, int]:
+    """Sort key for a GPU's profiles: small before large, plain before its variants."""
+    return profile.compute_slices, profile.memory_slices, profile.index
+
+
 @dataclass(frozen=True, slots=True)
 class ComputeInstance:
     """A compute instance and the MIG device that CUDA sees through it."""

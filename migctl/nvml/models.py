@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, cast
 
-from migctl.core.mig import ComputeSlices, Gpu, MemorySlices, MigMode, Placement, Profile
+from migctl.core.mig import ComputeSlices, Gpu, MemorySlices, MigMode, Placement, Profile, profile_order
 from migctl.errors import PlanError
 
 _LIST_ITEM: Final = re.compile(r"(?P<board>.+?)(?:x(?P<count>[0-9]+))?(?::(?P<mode>on|off))?")
@@ -155,11 +155,6 @@ def name_uuid(name: str) -> str:
     digest[8] = digest[8] & 0x3F | 0x80
     text = digest.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-def profile_order(profile: Profile) -> tuple[int, int, int]:
-    """Sort key for a GPU's profiles: small before large, plain before its variants."""
-    return profile.compute_slices, profile.memory_slices, profile.index
 
 
 def _board(row: Mapping[str, object]) -> Board:

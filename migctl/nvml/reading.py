@@ -18,10 +18,10 @@ from migctl.core.mig import (
     MigMode,
     Placement,
     Profile,
+    profile_order,
 )
 from migctl.nvml.api import Handle, Nvml
 from migctl.nvml.codes import ENGINE_PROFILE_SHARED, FIELD_RESETLESS_MIG, NO_INSTANCE, PROFILE_LIMIT, Code, code_of
-from migctl.nvml.models import profile_order
 
 _MIB: Final = 1 << 20
 _NEEDS_ROOT: Final = "needs root"
