@@ -23,7 +23,7 @@ from migctl.engine.launch import LaunchPad
 from migctl.engine.mode import enable, restore, to_enable
 from migctl.engine.observe import Look, boot, check_source
 from migctl.engine.others import controller_notices
-from migctl.engine.rights import require_instances
+from migctl.engine.rights import require_instances, sudo_notices
 from migctl.engine.ruling import refuse, refuse_mode
 from migctl.engine.services import recover_services
 from migctl.engine.session import Session
@@ -186,7 +186,7 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
     final = {**staying, **outcome.records}
     claim(session, run, final.values(), seen.observed.boot_id)
     result = _result(run, decision, final)
-    return replace(result, notices=(*result.notices, *controller_notices(session)))
+    return replace(result, notices=(*sudo_notices(session), *result.notices, *controller_notices(session)))
 
 
 def _prepare(session: Session, runtime: Runtime, decision: Decision, images: Mapping[str, str]) -> Mapping[str, str]:

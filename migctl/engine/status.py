@@ -17,6 +17,7 @@ from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, St
 from migctl.engine.drift import after_restart, differences
 from migctl.engine.observe import elsewhere, known_gpus, other_nvml, owners
 from migctl.engine.pins import AWAY, load_notices, pins
+from migctl.engine.rights import sudo_notices
 from migctl.engine.session import Session
 from migctl.errors import MigctlError, Notice
 from migctl.host.claims import read_claims
@@ -33,7 +34,7 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
     """
     with session.ledger(write=False) as ledger:
         runs = [run for run in ledger.runs(ended=ended) if names is None or run.name in names]
-        notices = list(ledger.notices)
+        notices = [*sudo_notices(session), *ledger.notices]
         boot_now, gpus, problems = known_gpus(session)
         notices += problems
         units, silent = _units(session, ledger, runs, notices)

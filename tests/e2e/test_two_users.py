@@ -213,6 +213,7 @@ def test_what_sudo_took_out_of_the_environment_is_told(machine: Path) -> None:
     )
     sudo.chmod(0o755)
     root.prefix = (str(sudo),)
+    assert "did not hand on DOCKER_HOST" in " ".join(root.run("status").ended(0).out.split())
     findings = {f["id"]: f for f in root.json("check", "--runtime", "process")["findings"]}
 
     assert findings["sudo-environment"]["level"] == "warning"

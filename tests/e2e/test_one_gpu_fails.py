@@ -1,0 +1,87 @@
+"""One GPU of several that falls off its bus leaves the jobs on the others alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from migctl.nvml.simstate import SimState
+from tests.support.program import Program
+
+SPREAD = """\
+name: night
+runtime: process
+oversubscribe: true
+jobs:
+  here: {profile: 2g.10gb, gpu: 0, command: [sleep, "600"]}
+  there: {profile: 2g.10gb, gpu: 1, command: [sleep, "600"]}
+"""
+
+
+def lose(program: Program, gpu: int, lost: bool = True) -> None:
+    with SimState.edit(program.simulator) as state:
+        state.gpus[gpu].lost = lost
+
+
+@pytest.fixture
+def spread(program: Program) -> Program:
+    program.environ["MIGCTL_NVML"] = "sim:a100-40gbx2"
+    program.plan(SPREAD)
+    program.up()
+    return program
+
+
+def test_status_shows_the_other_gpu_and_says_what_is_missing(spread: Program) -> None:
+    lose(spread, 1)
+    seen = spread.json("status")
+
+    assert [gpu["index"] for gpu in seen["gpus"]] == [0]
+    assert {job["name"]: job["state"] for run in seen["runs"] for job in run["jobs"]} == {
+        "here": "running",
+        "there": "running",
+    }
+    assert "does not answer on its bus" in " ".join(spread.run("status").ended(0).out.split())
+
+
+def test_a_plan_for_the_other_gpu_comes_up_and_goes_down(program: Program) -> None:
+    program.environ["MIGCTL_NVML"] = "sim:a100-40gbx2"
+    program.plan(
+        "".join(line for line in SPREAD.splitlines(keepends=True) if "here: " not in line or "there: " in line)
+    )
+    program.up()
+    lose(program, 1)
+    day = program.plan(SPREAD.replace("night", "day").split("  there:")[0], "day.yaml")
+    program.up(str(day))
+
+    assert {name: job["state"] for name, job in program.jobs().items()} == {"there": "running", "here": "running"}
+    program.run("down", "day").ended(0)
+    assert program.instances(0) == []
+    assert len(program.instances(1)) == 1
+    assert program.jobs()["there"]["state"] == "running"
+
+
+def test_down_ends_what_it_can_reach_names_the_rest_and_ends_it_later(spread: Program) -> None:
+    lose(spread, 1)
+    partly = spread.run("down", "--timeout", "0").ended(6)
+
+    assert "there" in partly.told
+    assert "migctl down night" in partly.told
+    assert spread.instances(0) == []
+    lose(spread, 1, lost=False)
+    spread.run("down").ended(0)
+    assert spread.instances(1) == []
+    assert list(spread.claims.glob("*.json")) == []
+
+
+def test_where_one_gpu_refuses_during_up_what_ran_on_the_others_goes_on(program: Program) -> None:
+    program.environ["MIGCTL_NVML"] = "sim:a100-40gbx2"
+    program.plan(SPREAD.replace("  there:", "  x-there:").split("  x-there:")[0])
+    program.up()
+    program.plan(SPREAD)
+    with SimState.edit(program.simulator) as state:
+        state.set_fault("nvmlDeviceCreateGpuInstanceWithPlacement", code=999, gpu=1)
+    program.run("up").ended(4)
+
+    assert {name: job["state"] for name, job in program.jobs().items()} == {"here": "running"}
+    assert program.instances(1) == []
+    program.up()
+    assert {name: job["state"] for name, job in program.jobs().items()} == {"here": "running", "there": "running"}
