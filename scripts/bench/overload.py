@@ -14,7 +14,7 @@ import platform
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -46,8 +46,11 @@ def machine(cores: int, rounds: int) -> Machine:
     )
 
 
-def run_all(chosen: Sequence[Situation], rounds: int) -> list[Measured]:
-    """Every arrangement once a round; each round begins with another, and so does each situation."""
+def run_all(chosen: Sequence[Situation], rounds: int, keep: Callable[[list[Measured]], None]) -> list[Measured]:
+    """Every arrangement once a round; each round begins with another, and so does each situation.
+
+    What there is so far is kept after each round: a later failure costs only the round.
+    """
     measured = [Measured(s.key, a.key, a.label) for s in chosen for a in s.arrangements]
     by_key = {(one.situation, one.arrangement): one for one in measured}
     for number in range(rounds):
@@ -65,6 +68,7 @@ def run_all(chosen: Sequence[Situation], rounds: int) -> list[Measured]:
                     continue
                 one.outcomes.append(outcome)
                 tell(number, situation, arrangement.label, outcome)
+        keep(measured)
     return measured
 
 
@@ -112,10 +116,13 @@ def main() -> int:
         ]
         if not chosen:
             sys.exit(f"no situation is called {' or '.join(options.only)}")
-        measured = run_all(chosen, rounds)
-        if options.save:
-            saved = {"machine": asdict(here), "measured": [asdict(one) for one in measured]}
-            options.save.write_text(json.dumps(saved), "utf-8")
+
+        def keep(measured: list[Measured]) -> None:
+            if options.save:
+                saved = {"machine": asdict(here), "measured": [asdict(one) for one in measured]}
+                options.save.write_text(json.dumps(saved), "utf-8")
+
+        measured = run_all(chosen, rounds, keep)
     titles = {situation.key: situation for situation in situations(here.cores, here.logical, 1)}
     print(summary(here, measured, titles))
     reached = targets(measured)
