@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from migctl.core.choices import RuntimeName, Storage, Strategy
 from migctl.core.command import processes_per_node, shell_operators
 from migctl.core.handover import HANDED
-from migctl.core.plan import Auto, ByMemory, ByProfile, BySlices, GpuRequest, Job, Volume
+from migctl.core.plan import Auto, ByInstance, ByMemory, ByProfile, BySlices, GpuRequest, Job, Volume
 from migctl.planfile.environment import Environments
 from migctl.planfile.expand import Draft
 from migctl.planfile.gpu_fields import is_label_form
@@ -113,11 +113,11 @@ def _request(draft: Draft, setting: Setting) -> GpuRequest:
             "keep one",
         )
     if setting.strategy is not None and setting.strategy is not Strategy.MIG:
-        for key in ("profile", "slices"):
+        for key in ("profile", "slices", "instance"):
             if key in draft.nodes:
                 report.error(
                     "size-without-mig",
-                    f"{key} sizes a GPU instance, and strategy: {setting.strategy} makes none",
+                    f"{key} {'names' if key == 'instance' else 'sizes'} a GPU instance, and strategy: {setting.strategy} uses none",
                     _start(draft, key),
                     "delete it, or write strategy: mig",
                 )
@@ -134,6 +134,8 @@ def _request(draft: Draft, setting: Setting) -> GpuRequest:
         return ByProfile(model.profile)
     if model.memory is not None:
         return ByMemory(model.memory)
+    if model.instance is not None:
+        return ByInstance(model.instance)
     return Auto() if model.slices is None else BySlices(model.slices)
 
 

@@ -10,7 +10,19 @@ import pytest
 from migctl import planfile
 from migctl.core.choices import CpuShare, CpuSplit, Numa, RuntimeName, Storage, Strategy
 from migctl.core.cpuset import CpuSet
-from migctl.core.plan import Auto, ByMemory, ByProfile, BySlices, GpuSelector, Job, Plan, Port, Ulimit, Volume
+from migctl.core.plan import (
+    Auto,
+    ByInstance,
+    ByMemory,
+    ByProfile,
+    BySlices,
+    GpuSelector,
+    Job,
+    Plan,
+    Port,
+    Ulimit,
+    Volume,
+)
 from migctl.errors import Problems, Where
 
 PLANS = Path(__file__).parents[1] / "data" / "plans"
@@ -29,6 +41,7 @@ def job(text: str, folder: Path = Path("/nowhere"), environ: dict[str, str] | No
 
 VALUES = (
     ("profile: 2g.10gb", "request", ByProfile("2g.10gb")),
+    ("instance: MIG-8ff2e3a4-11b0-5d63-9a31-0c55e1d1a0b2", "request", ByInstance("MIG-8ff2e3a4-11b0-5d63-9a31-0c55e1d1a0b2")),
     ("profile: 1G.10GB", "request", ByProfile("1g.10gb")),
     ("profile: MIG 1g.5gb", "request", ByProfile("1g.5gb")),
     ("profile: 3c.3g.20gb", "request", ByProfile("3g.20gb")),
