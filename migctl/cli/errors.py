@@ -14,7 +14,7 @@ def print_error(error: MigctlError, *, as_json: bool) -> None:
     """Say what is wrong, where, why, and what to do next."""
     error = _with_sudo(error)
     if as_json:
-        from migctl.render.json_output import errors_json
+        from migctl.render.json_errors import errors_json
 
         sys.stdout.write(json.dumps(errors_json(error), ensure_ascii=False, indent=2) + "\n")
         return

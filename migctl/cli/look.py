@@ -16,7 +16,7 @@ def show_check(common: Common, file: Path | None) -> None:
     from migctl.core.views.findings import Level
     from migctl.engine.check import check
     from migctl.render.check_text import check_text
-    from migctl.render.json_output import check_json
+    from migctl.render.json_tables import check_json
 
     session = common.session()
     here = any((Path.cwd() / name).exists() for name in ("plan.yaml", "migctl.yaml"))
@@ -37,7 +37,7 @@ def show_plan(
     """Print the answer; a job that never fits is exit 3."""
     from migctl.cli.plans import load_plan
     from migctl.engine.planning import Elsewhere, view
-    from migctl.render.json_output import plan_json
+    from migctl.render.json_plan import plan_json
     from migctl.render.plan_text import plan_text
 
     session = common.session()
@@ -66,7 +66,7 @@ def show_status(common: Common, word: str | None, *, check_drift: bool, everythi
         message = f"{len(view.drift)} differences: {'; '.join(view.drift[:5])}"
         drift = Drift("drift", message, hint="migctl up, or migctl down")
     if common.json:
-        from migctl.render.json_output import status_json
+        from migctl.render.json_status import status_json
 
         write_result(status_json(view), drift)
         return

@@ -24,7 +24,7 @@ def write_result(value: Mapping[str, object], failed: MigctlError | None) -> Non
     if failed is None:
         write_json(value)
         return
-    from migctl.render.json_output import errors_json
+    from migctl.render.json_errors import errors_json
 
     write_json({**value, "errors": errors_json(failed)["errors"]})
     raise SystemExit(failed.exit_code)

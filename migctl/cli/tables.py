@@ -6,12 +6,12 @@ from migctl.cli.common import Common
 from migctl.cli.output import write, write_json
 from migctl.core.choices import Storage
 from migctl.core.views.tables import BoardProfiles, WorkersRow
-from migctl.errors import Notice, PlanError
+from migctl.errors import Notice
 
 
 def show_profiles(common: Common, on: str | None) -> None:
     """This machine's profiles, or a board's."""
-    from migctl.render.json_output import profiles_json
+    from migctl.render.json_tables import profiles_json
     from migctl.render.profiles_text import profiles_text
 
     session = common.session()
@@ -51,11 +51,9 @@ def show_workers(
     from migctl.core import workers
     from migctl.host.procfs import own_affinity
     from migctl.host.sysfs import read_topology
-    from migctl.render.json_output import workers_json
+    from migctl.render.json_tables import workers_json
     from migctl.render.workers_text import workers_text
 
-    if (cores is not None and cores < 1) or (jobs is not None and jobs < 1):
-        raise PlanError("usage", "--cores and --jobs count from 1")
     notices: tuple[Notice, ...] = ()
     if storage is Storage.AUTO:
         storage, notices = _found_storage()

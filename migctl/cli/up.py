@@ -80,7 +80,7 @@ def stay(common: Common, session: Session, result: UpResult) -> None:
     failed = verdict(result.run.name, records)
     if common.json:
         from migctl.engine.status import status
-        from migctl.render.json_output import status_json
+        from migctl.render.json_status import status_json
 
         write_result(status_json(status(session, [result.run.name])), failed)
     elif failed is not None:

@@ -9,15 +9,11 @@ import pytest
 
 from migctl.core.views.tables import BoardProfiles, WorkersRow
 from migctl.errors import PlanError, Problems, Where
-from migctl.render.json_output import (
-    Json,
-    check_json,
-    errors_json,
-    plan_json,
-    profiles_json,
-    status_json,
-    workers_json,
-)
+from migctl.render.json_errors import errors_json
+from migctl.render.json_plan import plan_json
+from migctl.render.json_status import status_json
+from migctl.render.json_tables import check_json, profiles_json, workers_json
+from migctl.render.json_values import Json
 from tests.support import render_values as values
 
 ERROR = PlanError("unknown-key", "unknown key", where=Where("plan.yaml", 7, 5, "x"), hint="try")
