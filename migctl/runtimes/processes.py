@@ -10,22 +10,25 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from migctl.core.adoption import Leftover
 from migctl.core.cpuset import CpuSet
 from migctl.core.observed import ForeignContainer, Unit
-from migctl.core.plan import Job
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
 from migctl.runtimes import proc
-from migctl.runtimes.api import ProgressReport
 from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt
-from migctl.runtimes.facts import CdiEntry, RuntimeFacts
-from migctl.runtimes.launch import Launch
 from migctl.runtimes.logfile import ended_within, follow_log, read_log, write_log
 from migctl.runtimes.process_stop import KILL_DEADLINE_S, stop_process
 from migctl.runtimes.program import caller_environment, find_program, home_of, resolve_user
 from migctl.runtimes.shim_start import REFUSE, read_answer, send_task, started_shim
+
+if TYPE_CHECKING:
+    from migctl.core.adoption import Leftover
+    from migctl.core.plan import Job
+    from migctl.runtimes.api import ProgressReport
+    from migctl.runtimes.facts import CdiEntry, RuntimeFacts
+    from migctl.runtimes.launch import Launch
 
 _POLL_S = 0.1
 
@@ -44,6 +47,8 @@ class Processes:
 
     def facts(self) -> RuntimeFacts:
         """Nothing to ask: it is this machine."""
+        from migctl.runtimes.facts import RuntimeFacts
+
         return RuntimeFacts(name="process", endpoint="", cpus=None, gpu_access="CUDA_VISIBLE_DEVICES=<MIG UUID>")
 
     def prepare(
