@@ -13,7 +13,6 @@ from migctl.errors import HostError
 from migctl.host.caller import Caller
 
 POLICY = Path("/etc/migctl/policy.yaml")
-VARIABLE = "MIGCTL_POLICY"
 _MOST_BYTES = 1 << 20
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -37,7 +36,7 @@ def read_policy(environ: Mapping[str, str], caller: Caller, system: Path = POLIC
     Raises:
         HostError: `policy-untrusted`, a user could have written it, or it cannot be read; nothing may be started then.
     """
-    told = environ.get(VARIABLE)
+    told = environ.get("MIGCTL_POLICY")
     if told and (not _is_there(system) or (caller.uid == 0 and not caller.sudo and os.geteuid() == 0)):
         # Who binds only himself may do so with a file of his own.
         return _read(Path(told).absolute(), {0, caller.uid})
