@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar, cast
 
 import hypothesis.strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from migctl.core.record import JobState
 from migctl.engine.decide import UpOptions
@@ -18,6 +21,9 @@ from migctl.nvml.codes import Code
 from migctl.nvml.simstate import SimState
 from tests.support.fake_engine import CALLS, EngineFault, Killed
 from tests.support.world import RUNS, World
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 BOARDS = ("a100-40gb", "a100-40gbx2", "h100-sxm5-80gb:off", "a30")
 PROFILES = {
@@ -58,19 +64,41 @@ TROUBLE = st.one_of(
 """What befalls one command: one thing at most, since two at once tell nothing that each alone does not."""
 
 
+def told(step: Callable[P, R]) -> Callable[P, R]:
+    """Where a step finds something, say on stderr what led there: threads make no two tries alike, so it may never come again."""
+
+    @wraps(step)
+    def tell(*args: P.args, **kwargs: P.kwargs) -> R:
+        story = cast("Days", args[0]).story
+        story.append(f"{step.__name__}({', '.join(f'{name}={value}' for name, value in kwargs.items())})")
+        try:
+            return step(*args, **kwargs)
+        except Exception:
+            sys.stderr.write("\n".join(["--- what happened", *story, "--- the last one found a fault", ""]))
+            raise
+
+    return tell
+
+
 class Days(RuleBasedStateMachine):
     """Everything that can happen on the machine, in any order."""
 
     folder: Path
     world: World
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.story: list[str] = []
+
     @initialize(boards=st.sampled_from(BOARDS))
+    @told
     def a_machine(self, boards: str) -> None:
         memory = Path("/dev/shm")
         self.folder = Path(tempfile.mkdtemp(prefix="migctl-days-", dir=memory if memory.is_dir() else None))
         self.world = World(self.folder, boards)
         self.profiles = PROFILES[boards.partition("x2")[0].partition(":")[0]]
 
+    @told
     def teardown(self) -> None:
         try:
             self.world.settle()
@@ -90,6 +118,7 @@ class Days(RuleBasedStateMachine):
         how=st.integers(0, 3),
         trouble=TROUBLE,
     )
+    @told
     def up(self, run: str, spec: dict[str, int], which: int, replacing: bool, how: int, trouble: object) -> None:
         lent = self.world.strangers_uuids()
         words = [*self.profiles, lent[which % len(lent)] if lent else self.profiles[0]]
@@ -107,15 +136,16 @@ class Days(RuleBasedStateMachine):
             assert [n for n in spec if seen[n].state in unborn] == []
 
     @rule(run=st.sampled_from(RUNS), trouble=TROUBLE)
+    @told
     def down(self, run: str, trouble: object) -> None:
         with self._trouble(trouble) as kill_at:
             self.world.down(run, kill_at=kill_at)
             assert run not in self.world.looks()
 
-    @precondition(lambda self: self.world.engine.containers)
     @rule(odds=st.integers(0, 3))
+    @told
     def the_records_are_lost_and_leftovers_adopted(self, odds: int) -> None:
-        if odds:
+        if odds or not self.world.engine.containers:
             return
         self.world.lose_records()
         result = self.world.adopt()
@@ -159,6 +189,7 @@ class Days(RuleBasedStateMachine):
     # What else happens
 
     @rule(which=WHICH, code=st.sampled_from([0, 0, 1, 137]))
+    @told
     def a_job_ends(self, which: int, code: int) -> None:
         running = [c for c in self.world.engine.running() if c.handle not in self.world.stray]
         if running:
@@ -170,22 +201,27 @@ class Days(RuleBasedStateMachine):
         start=st.sampled_from([0, 1, 2, 3, 4, 6]),
         compute=st.booleans(),
     )
+    @told
     def a_stranger_comes(self, gpu: int, profile: int, start: int, compute: bool) -> None:
         gpus = len(self.world.state().gpus)
         self.world.stranger_comes(gpu % gpus, self.profiles[profile], start, compute=compute)
 
     @rule(which=WHICH)
+    @told
     def a_stranger_leaves(self, which: int) -> None:
         self.world.stranger_leaves(which)
 
     @rule(which=WHICH, what=st.sampled_from(["destroy", "halve", "shrink"]))
+    @told
     def somebody_lays_hands_on_ours(self, which: int, what: str) -> None:
         self.world.hand(which, what, self.profiles[0])
 
     @rule()
+    @told
     def reboot(self) -> None:
         self.world.reboot()
 
     @invariant()
+    @told
     def strangers_are_safe_and_everything_else_is_owned_once(self) -> None:
         self.world.check()
