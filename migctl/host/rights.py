@@ -48,7 +48,7 @@ def _capability(root: Path) -> Path:
     """With device nodes their permissions count, and the file in /proc only tells their number."""
     minor = "1"
     try:
-        for line in (root / _MINORS).read_text("ascii", "replace").splitlines():
+        for line in (root / _MINORS).read_text("utf-8", "replace").splitlines():
             name, _, number = line.partition(" ")
             if name == "config" and number.strip().isdigit():
                 minor = number.strip()
@@ -64,7 +64,7 @@ def _capability(root: Path) -> Path:
 
 def _effective(root: Path) -> int:
     try:
-        for line in (root / "proc/self/status").read_text("ascii", "replace").splitlines():
+        for line in (root / "proc/self/status").read_text("utf-8", "replace").splitlines():
             if line.startswith("CapEff:"):
                 return int(line.partition(":")[2].strip(), 16)
     except (OSError, ValueError):
