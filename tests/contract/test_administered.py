@@ -19,7 +19,6 @@ from migctl.engine.decide import UpOptions
 from migctl.engine.planning import Elsewhere, view
 from migctl.engine.status import status
 from migctl.errors import Busy, MigctlError, PlanError
-from migctl.nvml import simrules
 from migctl.nvml.simmodel import SimProcess
 from migctl.nvml.simstate import SimState
 from tests.support.crashes import Site, end_jobs, site_at
@@ -36,7 +35,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def uuids(site: Site, gpu: int = 0) -> list[str]:
     """MIG UUIDs of the administrator's instances, by GI id: the large one, then the small one."""
     there = SimState.load(site.sim).gpus[gpu]
-    return [simrules.mig_uuid(there.uuid, i.gi_id, 0) for i in there.instances]
+    return [i.compute[0].mig_uuid for i in there.instances]
 
 
 def plan(site: Site, *wanted: str, gpus: Sequence[GpuSelector] = ()) -> Plan:

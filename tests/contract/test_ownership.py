@@ -93,7 +93,7 @@ def test_a_mig_uuid_that_is_there_again_after_a_reboot_is_not_proof_that_it_is_o
     with SimState.edit(site.sim) as state:
         again = state.add_foreign_instance(0, "2g.10gb", old.placement.start)
     assert again.gi_id == old.gi_id
-    assert simrules.mig_uuid(old.gpu_uuid, again.gi_id, again.compute[0].ci_id) == old.mig_uuid
+    assert again.compute[0].mig_uuid == old.mig_uuid
 
     assert_left_alone(site, [again])
 
@@ -126,7 +126,7 @@ def test_an_instance_that_somebody_split_is_no_longer_ours(tmp_path: Path) -> No
             part = simrules.compute_profiles(board, profile)[0]
             instance.compute.clear()
             for _ in range(2):
-                simrules.add_compute(state.gpus[0], instance, part, state.next_serial())
+                simrules.add_compute(state.gpus[0], instance, part, state.next_serial(), "MIG-part-{}".format)
 
         assert_left_alone(site, site.gpu_instances())
 

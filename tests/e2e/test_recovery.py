@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from migctl.nvml.simrules import mig_uuid
 from migctl.nvml.simstate import SimState
 from tests.support.crashes import until
 from tests.support.engines import reachable_engine
@@ -73,7 +72,7 @@ def lent_instance(program: Program) -> str:
     """An administrator makes one; its MIG UUID."""
     with SimState.edit(program.simulator) as state:
         made = state.add_foreign_instance(0, "2g.10gb", 0)
-        return mig_uuid(state.gpus[0].uuid, made.gi_id, made.compute[0].ci_id)
+        return made.compute[0].mig_uuid
 
 
 def test_after_a_reboot_status_tells_and_resume_brings_back_what_had_not_finished(program: Program) -> None:

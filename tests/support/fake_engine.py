@@ -20,7 +20,6 @@ from migctl.core.plan import Job
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError
 from migctl.nvml.simmodel import SimProcess
-from migctl.nvml.simrules import mig_uuid
 from migctl.nvml.simstate import SimState
 from migctl.runtimes.api import ProgressReport
 from migctl.runtimes.facts import CdiEntry, RuntimeFacts
@@ -232,7 +231,7 @@ class FakeEngine:
                 if gpu.uuid == wanted:
                     return True
                 for instance in gpu.instances:
-                    if any(mig_uuid(gpu.uuid, instance.gi_id, ci.ci_id) == wanted for ci in instance.compute):
+                    if any(compute.mig_uuid == wanted for compute in instance.compute):
                         gpu.processes.append(SimProcess(os.getpid(), instance.gi_id, int(container.handle, 16)))
                         return True
         return False

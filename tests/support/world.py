@@ -22,7 +22,6 @@ from migctl.engine.session import Session
 from migctl.host.claims import Claim, read_claims
 from migctl.nvml.models import resolve_board
 from migctl.nvml.simmodel import SimGpu, SimInstance
-from migctl.nvml.simrules import mig_uuid
 from migctl.nvml.simstate import SimState
 from migctl.runtimes.api import Runtime
 from tests.support.fake_engine import FakeEngine, Killed
@@ -171,7 +170,7 @@ class World:
     def strangers_uuids(self) -> list[str]:
         """MIG UUIDs of the strangers' whole instances."""
         return [
-            mig_uuid(gpu.uuid, i.gi_id, i.compute[0].ci_id)
+            i.compute[0].mig_uuid
             for gpu in self.state().gpus
             for i in gpu.instances
             if i.serial in self.strangers and len(i.compute) == 1
