@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer._click.exceptions import ClickException
+from typer._click.exceptions import ClickException, NoArgsIsHelpError
 
 from migctl import __version__
 from migctl.cli.commands import COMMANDS, HIDDEN
 from migctl.cli.common import Common
-from migctl.cli.parameters import Argument, CommandBody, Parameter, parameters, values_of
+from migctl.cli.output import write_json
+from migctl.cli.parameters import Argument, CommandBody, Option, Parameter, WrongValue, parameters, value, values_of
 from migctl.errors import PlanError
+
+_VERSION = frozenset({"--version", "-V"})
 
 
 def application(only: str | None = None) -> typer.Typer:
@@ -35,7 +41,8 @@ def application(only: str | None = None) -> typer.Typer:
     app.callback()(_root)
     for name, command in COMMANDS.items():
         if only in (None, name) or only not in COMMANDS:
-            app.command(name, hidden=name in HIDDEN)(_for_typer(command))
+            # Without `short_help` the list of commands cuts each sentence at the terminal's edge instead of wrapping it.
+            app.command(name, hidden=name in HIDDEN, short_help=inspect.getdoc(command))(_for_typer(command))
     return app
 
 
@@ -46,17 +53,35 @@ def call(words: Sequence[str]) -> int:
         PlanError: the line is wrong.
         KeyboardInterrupt: Ctrl-C.
     """
+    if _VERSION & set(words) and set(words) <= {*_VERSION, "--json"} and "--json" in words:
+        write_json({"version": 1, "migctl": __version__})
+        return 0
+    _check_order(words)
     # A completion script asks about every command; it calls without arguments.
     first = words[0] if words and not words[0].startswith("-") else None
     app = application(only=first)
     try:
         result = app(list(words), prog_name="migctl", standalone_mode=False)
-    except ClickException as error:
+    except NoArgsIsHelpError as error:
+        # As git and docker do: the help itself, and the exit code of a line that asked for nothing.
+        sys.stderr.write(error.format_message() + "\n")
+        return PlanError.exit_code
+    except (ClickException, WrongValue) as error:
+        message = error.format_message() if isinstance(error, ClickException) else str(error)
         command = f"migctl {first}" if first in COMMANDS else "migctl"
-        raise PlanError("usage", error.format_message(), hint=f"{command} --help") from None
+        raise PlanError("usage", message, hint=f"{command} --help") from None
     except typer.Abort:
         raise KeyboardInterrupt from None
     return result if isinstance(result, int) else 0
+
+
+def _check_order(words: Sequence[str]) -> None:
+    """Options of every command stand behind it, unlike some of git's and docker's."""
+    first, _, _ = words[0].partition("=") if words else ("", "", "")
+    if any(first in p.declared.names for p in parameters(Common) if isinstance(p.declared, Option)):
+        raise PlanError(
+            "usage", f"{first} is an option of the commands and stands behind them", hint=f"migctl COMMAND {words[0]}"
+        )
 
 
 def _root(
@@ -84,14 +109,39 @@ def _for_typer(command: CommandBody) -> CommandBody:
 def signed(parameter: Parameter) -> inspect.Parameter:
     """The parameter as Typer reads it from a signature."""
     declared = parameter.declared
+    reading: dict[str, Any] = {} if parameter.kind is bool else {"parser": functools.partial(_read, parameter)}
     told = (
-        typer.Argument(metavar=declared.metavar, help=declared.help)
+        typer.Argument(metavar=declared.metavar, help=declared.help, **reading)
         if isinstance(declared, Argument)
-        else typer.Option(*declared.names, metavar=declared.metavar, help=declared.help)
+        else typer.Option(
+            *declared.names,
+            metavar=declared.metavar or _metavar(parameter.kind),
+            help=declared.help,
+            show_default=bool(parameter.default),
+            autocompletion=_words(parameter.kind),
+            **reading,
+        )
     )
     return inspect.Parameter(
         parameter.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if parameter.required else parameter.default,
-        annotation=Annotated[parameter.annotation, told],
+        # The words of an enumeration are in its metavar; as an annotation it makes Typer list them again in its messages.
+        annotation=Annotated[str | None if issubclass(parameter.kind, Enum) else parameter.annotation, told],
     )
+
+
+def _read(parameter: Parameter, word: object) -> object:
+    """As the quick reader does; a default comes as it is."""
+    return value(parameter, word) if isinstance(word, str) else word
+
+
+def _metavar(kind: type) -> str | None:
+    if issubclass(kind, Enum):
+        return "|".join(member.value for member in kind)
+    return {int: "N", float: "S", str: "TEXT", Path: "PATH"}.get(kind)
+
+
+def _words(kind: type) -> Callable[[], list[str]] | None:
+    """What a shell offers to complete."""
+    return (lambda: [member.value for member in kind]) if issubclass(kind, Enum) else None

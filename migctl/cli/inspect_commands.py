@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Annotated
 
 from migctl.cli.common import Common
-from migctl.cli.parameters import Argument, CommandBody, Option
+from migctl.cli.parameters import MOST_CORES, Argument, CommandBody, Option
 from migctl.cli.run_commands import PlanFile, PlanOption
 
 
 def check(common: Common, file: PlanFile = None, file_option: PlanOption = None) -> None:
     """Test every precondition of `up`, and say the next step for each that is missing."""
     from migctl.cli.look import show_check
+    from migctl.cli.plans import one_of
 
-    show_check(common, file or file_option)
+    show_check(common, one_of(file, file_option))
 
 
 def plan(
@@ -26,7 +27,8 @@ def plan(
         str | None, Option("--on", metavar="BOARD[xN]", help="Plan for this board instead of this machine.")
     ] = None,
     cores: Annotated[
-        int | None, Option("--cores", help="Plan for so many physical cores instead of this machine's.")
+        int | None,
+        Option("--cores", least=1, most=MOST_CORES, help="Plan for so many physical cores instead of this machine's."),
     ] = None,
     root: Annotated[
         Path | None, Option("--root", metavar="DIR", help="Read /sys and /proc topology below DIR.")
@@ -35,13 +37,14 @@ def plan(
 ) -> None:
     """Show who would get what: placements, cores, workers, what is idle and what could be added."""
     from migctl.cli.look import show_plan
+    from migctl.cli.plans import one_of
 
-    show_plan(common, file or file_option, on=on, cores=cores, root=root, everything=everything)
+    show_plan(common, one_of(file, file_option), on=on, cores=cores, root=root, everything=everything)
 
 
 def status(
     common: Common,
-    run: Annotated[str | None, Argument(metavar="[RUN]", help="A run's name or its plan file; default: all.")] = None,
+    run: Annotated[str | None, Argument(metavar="RUN", help="A run's name or its plan file; default: all.")] = None,
     check_drift: Annotated[bool, Option("--check", help="Exit 7 where reality differs from the records.")] = False,
     everything: Annotated[
         bool, Option("--all", help="Ended runs too, and every job instead of folding equal ones.")

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from migctl.cli.common import Common
-from migctl.cli.parameters import Argument, CommandBody, Option
+from migctl.cli.parameters import LONGEST_S, Argument, CommandBody, Option
 
 
 def logs(
     common: Common,
     jobs: Annotated[
-        list[str] | None, Argument(metavar="[JOB…]", help="Jobs, RUN/JOB, or a run; default: all of it.")
+        list[str] | None, Argument(metavar="JOB", help="Jobs, RUN/JOB, or a run; default: all of it.")
     ] = None,
     follow: Annotated[bool, Option("--follow", "-f", help="Go on until the jobs have ended.")] = False,
-    tail: Annotated[int | None, Option("--tail", "-n", metavar="N", help="Only the last N lines of each.")] = None,
+    tail: Annotated[int | None, Option("--tail", "-n", least=0, help="Only the last N lines of each.")] = None,
     since: Annotated[
         str | None, Option("--since", metavar="T", help="Only what is younger: 10m, 2h, or a date.")
     ] = None,
@@ -30,9 +30,12 @@ def logs(
 def wait(
     common: Common,
     jobs: Annotated[
-        list[str] | None, Argument(metavar="[RUN or JOB…]", help="What to wait for; default: the run.")
+        list[str] | None, Argument(metavar="RUN or JOB", help="What to wait for; default: the run.")
     ] = None,
-    timeout: Annotated[float | None, Option("--timeout", metavar="S", help="Give up after S seconds (exit 5).")] = None,
+    timeout: Annotated[
+        float | None,
+        Option("--timeout", metavar="S", least=0, most=LONGEST_S, help="Give up after S seconds (exit 5)."),
+    ] = None,
 ) -> None:
     """Wait until the jobs have ended; exit 8 when one failed."""
     from migctl.cli.jobs import wait_for
@@ -43,7 +46,7 @@ def wait(
 def execute(
     common: Common,
     job: Annotated[str, Argument(metavar="JOB", help="A job or RUN/JOB.")],
-    command: Annotated[list[str] | None, Argument(metavar="[-- COMMAND…]", help="Default: a shell.")] = None,
+    command: Annotated[list[str] | None, Argument(metavar="COMMAND", help="Default: a shell.")] = None,
 ) -> None:
     """Run a command beside a job: in its container, or with its cores and its instance."""
     from migctl.cli.jobs import run_beside

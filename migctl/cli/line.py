@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from enum import Enum
-from pathlib import Path
 from typing import Any
 
-from migctl.cli.parameters import Option, Parameter
-
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
-_NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
+from migctl.cli.parameters import Option, Parameter, WrongValue, value
 
 
 class NotPlain(Exception):  # noqa: N818 -- no error: the line goes to Typer
@@ -73,15 +67,7 @@ def _by_position(arguments: Sequence[Parameter], words: Sequence[str]) -> dict[s
 
 
 def _value(parameter: Parameter, text: str) -> object:
-    kind = parameter.kind
-    if kind is str:
-        return text
-    if kind is Path:
-        return Path(text)
-    if kind is int and _INTEGER.fullmatch(text):
-        return int(text)
-    if kind is float and _NUMBER.fullmatch(text):
-        return float(text)
-    if issubclass(kind, Enum) and text in {member.value for member in kind}:
-        return kind(text)
-    raise NotPlain(text)
+    try:
+        return value(parameter, text)
+    except WrongValue as wrong:
+        raise NotPlain(text) from wrong

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from migctl.cli.common import Common
 from migctl.cli.parameters import Argument, CommandBody, Option
+from migctl.cli.run_commands import WaitFor
 
 
 class Switch(StrEnum):
@@ -30,9 +31,7 @@ def mode(
         bool, Option("--stop-services", help="Stop monitoring services meanwhile (DCGM, nvsm, nvidia-persistenced).")
     ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
-    wait_for: Annotated[
-        float, Option("--wait-for", metavar="S", help="Wait up to S seconds for others to let go.")
-    ] = 0.0,
+    wait_for: WaitFor = 0.0,
 ) -> None:
     """Turn MIG mode on or off on one idle GPU; done only when it is in force."""
     from migctl.cli.mode import switch_mode

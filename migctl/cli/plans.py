@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from migctl.cli.common import Common
 from migctl.core.plan import Plan
 from migctl.engine.session import Session
+from migctl.errors import PlanError
+
+STANDARD_INPUT = Path("-")
+
+
+def one_of(file: Path | None, file_option: Path | None) -> Path | None:
+    """The plan file, which may be given by its place or by `-f`.
+
+    Raises:
+        PlanError: both are given.
+    """
+    if file is not None and file_option is not None:
+        raise PlanError(
+            "usage",
+            f"{file} and --file {file_option} are two plan files",
+            hint="name one; each plan has a run of its own",
+        )
+    return file if file is not None else file_option
 
 
 def load_plan(common: Common, session: Session, file: Path | None) -> Plan:
-    """The plan, with the command line's runtime in place of its own.
+    """The plan, with the command line's runtime in place of its own; `-` is standard input.
 
     Raises:
         Problems: every mistake of the file.
     """
     from migctl import planfile
 
+    if file == STANDARD_INPUT:
+        return planfile.load_stream(sys.stdin.buffer, Path(), session.environ, runtime=common.runtime)
     path = file if file is not None else planfile.find(Path())
     return planfile.load(path, session.environ, runtime=common.runtime)

@@ -7,8 +7,9 @@ from typing import Annotated
 
 from migctl.cli.common import Common
 from migctl.cli.parameters import Argument, CommandBody, Option
+from migctl.cli.run_commands import WaitFor
 
-Run = Annotated[str | None, Argument(metavar="[RUN]", help="A run's name or its plan file.")]
+Run = Annotated[str | None, Argument(metavar="RUN", help="A run's name or its plan file.")]
 
 
 def resume(
@@ -19,9 +20,7 @@ def resume(
     enable_mig: Annotated[
         bool, Option("--enable-mig", help="Turn MIG mode on where the restart turned it off (idle GPUs only).")
     ] = False,
-    wait_for: Annotated[
-        float, Option("--wait-for", metavar="S", help="Wait up to S seconds for others to let go.")
-    ] = 0.0,
+    wait_for: WaitFor = 0.0,
 ) -> None:
     """Bring back what a crash or a reboot took of a run: instances, and jobs that had not finished."""
     from migctl.cli.recovery import resume_run
@@ -31,7 +30,7 @@ def resume(
 
 def adopt(
     common: Common,
-    run: Annotated[str | None, Argument(metavar="[RUN]", help="Only this run's leftovers.")] = None,
+    run: Annotated[str | None, Argument(metavar="RUN", help="Only this run's leftovers.")] = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Say what would become yours again, and change nothing.")
     ] = False,

@@ -8,11 +8,28 @@ from pathlib import Path
 from typing import Annotated
 
 from migctl.cli.common import Common
-from migctl.cli.parameters import Argument, CommandBody, Option
+from migctl.cli.parameters import LONGEST_S, MOST_CORES, Argument, CommandBody, Option
 from migctl.errors import PlanError
 
-PlanFile = Annotated[Path | None, Argument(metavar="[FILE]", help="Plan file; default ./plan.yaml or ./migctl.yaml.")]
+PlanFile = Annotated[
+    Path | None, Argument(metavar="FILE", help="Plan file, - is standard input; default ./plan.yaml or ./migctl.yaml.")
+]
 PlanOption = Annotated[Path | None, Option("--file", "-f", help="The same as FILE.")]
+WaitFor = Annotated[
+    float,
+    Option("--wait-for", metavar="S", least=0, most=LONGEST_S, help="Wait up to S seconds for others to let go."),
+]
+Grace = Annotated[
+    float | None,
+    Option(
+        "--timeout",
+        "-t",
+        metavar="S",
+        least=0,
+        most=LONGEST_S,
+        help="Seconds between SIGTERM and SIGKILL; default: each job's.",
+    ),
+]
 
 
 def up(
@@ -30,18 +47,16 @@ def up(
     enable_mig: Annotated[
         bool, Option("--enable-mig", help="Turn MIG mode on where it is off (idle GPUs only).")
     ] = False,
-    wait_for: Annotated[
-        float, Option("--wait-for", metavar="S", help="Wait up to S seconds for others to let go.")
-    ] = 0.0,
+    wait_for: WaitFor = 0.0,
 ) -> None:
     """Make the GPU instances, start the jobs; what runs already is left alone."""
-    from migctl.cli.plans import load_plan
+    from migctl.cli.plans import load_plan, one_of
     from migctl.engine.decide import UpOptions
 
     if detach and (wait or attach):
         raise PlanError("usage", "--detach contradicts --wait and --attach")
     session = common.session()
-    plan = load_plan(common, session, file or file_option)
+    plan = load_plan(common, session, one_of(file, file_option))
     plan = replace_keys(plan, enable_mig=enable_mig or plan.enable_mig)
     options = UpOptions(replacing=replace, retry=retry, wait_for_s=wait_for)
     from migctl.cli.up import bring_up
@@ -51,15 +66,10 @@ def up(
 
 def down(
     common: Common,
-    run: Annotated[str | None, Argument(metavar="[RUN]", help="A run's name or its plan file.")] = None,
+    run: Annotated[str | None, Argument(metavar="RUN", help="A run's name or its plan file.")] = None,
     everything: Annotated[bool, Option("--all", help="All of your runs.")] = False,
-    timeout: Annotated[
-        float | None,
-        Option("--timeout", "-t", metavar="S", help="Seconds between SIGTERM and SIGKILL; default: each job's."),
-    ] = None,
-    wait_for: Annotated[
-        float, Option("--wait-for", metavar="S", help="Wait up to S seconds for others to let go.")
-    ] = 0.0,
+    timeout: Grace = None,
+    wait_for: WaitFor = 0.0,
 ) -> None:
     """End the jobs and remove exactly what `up` made."""
     from migctl.cli.down import take_down
@@ -69,11 +79,8 @@ def down(
 
 def stop(
     common: Common,
-    jobs: Annotated[list[str], Argument(metavar="JOB…", help="Jobs, RUN/JOB, or a run.")],
-    timeout: Annotated[
-        float | None,
-        Option("--timeout", "-t", metavar="S", help="Seconds between SIGTERM and SIGKILL; default: each job's."),
-    ] = None,
+    jobs: Annotated[list[str], Argument(metavar="JOB", help="Jobs, RUN/JOB, or a run.")],
+    timeout: Grace = None,
 ) -> None:
     """End jobs; their containers, instances and logs stay until `down`."""
     from migctl.cli.down import stop_jobs
@@ -83,7 +90,7 @@ def stop(
 
 def run_one(
     common: Common,
-    command: Annotated[list[str], Argument(metavar="COMMAND…", help="The program and its arguments, after --.")],
+    command: Annotated[list[str], Argument(metavar="COMMAND", help="The program and its arguments, after --.")],
     profile: Annotated[
         str | None,
         Option("--profile", "-p", help="GPU instance profile, e.g. 1g.5gb; default: the largest that fits."),
@@ -97,7 +104,9 @@ def run_one(
     name: Annotated[
         str | None, Option("--name", help="Name of the run and the job; default: from the command.")
     ] = None,
-    cpus: Annotated[int | None, Option("--cpus", help="Physical cores; default: by the rule.")] = None,
+    cpus: Annotated[
+        int | None, Option("--cpus", least=1, most=MOST_CORES, help="Physical cores; default: by the rule.")
+    ] = None,
     gpu: Annotated[str | None, Option("--gpu", help="Index, UUID or PCI id; needed where several would do.")] = None,
 ) -> None:
     """Run one command on its own GPU instance and cores; no plan file needed."""

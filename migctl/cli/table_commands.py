@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from migctl.cli.common import Common
-from migctl.cli.parameters import CommandBody, Option
+from migctl.cli.parameters import MOST_CORES, CommandBody, Option
 from migctl.core.choices import Storage
 
 
@@ -24,9 +24,12 @@ def profiles(
 
 def workers(
     common: Common,
-    cores: Annotated[int | None, Option("--cores", help="Physical cores; default: this machine's.")] = None,
+    cores: Annotated[
+        int | None, Option("--cores", least=1, most=MOST_CORES, help="Physical cores; default: this machine's.")
+    ] = None,
     jobs: Annotated[
-        int | None, Option("--jobs", help="Trainings at the same time; default: a table of several.")
+        int | None,
+        Option("--jobs", least=1, most=MOST_CORES, help="Trainings at the same time; default: a table of several."),
     ] = None,
     storage: Annotated[
         Storage | None, Option("--storage", help="Where the data lie; auto: the device behind this folder.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from migctl import planfile
 from migctl.cli.common import Common
 from migctl.cli.output import write, write_json
-from migctl.cli.plans import load_plan
+from migctl.cli.plans import STANDARD_INPUT, load_plan
 from migctl.cli.signals import cancelling
 from migctl.core.tuning import Point
 from migctl.engine.tune import TuneOptions, chosen, run_name, tune
@@ -20,8 +20,10 @@ from migctl.render.tune_text import point_line, tune_json, tune_text
 def tune_job(common: Common, words: list[str], file: Path | None, options: TuneOptions, *, writing: bool) -> None:
     """Measure, print, and with `--write` put the recommendation into the plan."""
     path, job = _meant(words, file)
-    if options.measure_s <= 0 or (options.most is not None and options.most < 1):
-        raise PlanError("usage", "--seconds is more than 0, and --most counts from 1")
+    if options.measure_s <= 0:
+        raise PlanError("usage", "--seconds is more than 0", hint="migctl tune --help")
+    if writing and path == STANDARD_INPUT:
+        raise PlanError("usage", "--write needs a file: the plan comes from standard input")
     if writing and options.probe:
         raise PlanError(
             "usage",

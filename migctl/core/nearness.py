@@ -104,7 +104,8 @@ def without(free: Free, cores: Iterable[Core]) -> dict[Domain, Sequence[Core]]:
     gone = by_domain(cores)
     left = dict(free)
     for domain, taken in gone.items():
-        rest = [core for core in free[domain] if core not in taken]
+        ids = {core.id for core in taken}
+        rest = [core for core in free[domain] if core.id not in ids]
         if rest:
             left[domain] = rest
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migctl.planfile.reader import STANDARD, Value, find, load, loads, one_job
+from migctl.planfile.reader import STANDARD, Value, find, load, load_stream, loads, one_job
 from migctl.planfile.schema import schema
 
-__all__ = ["STANDARD", "Value", "find", "load", "loads", "one_job", "schema"]
+__all__ = ["STANDARD", "Value", "find", "load", "load_stream", "loads", "one_job", "schema"]

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from migctl.core import names
 from migctl.core.choices import CpuShare, CpuSplit, Numa, RuntimeName, Strategy
@@ -21,7 +22,7 @@ from migctl.planfile.nodes import Mapping as MappingNode
 from migctl.planfile.nodes import Node, Scalar, Sequence, compose, from_value
 from migctl.planfile.problems import Report
 from migctl.planfile.scalars import is_null, kind
-from migctl.planfile.source import Source, checked, read
+from migctl.planfile.source import LARGEST_BYTES, Source, checked, decode, read
 from migctl.planfile.validate import known_entries, validated
 
 STANDARD = ("plan.yaml", "migctl.yaml")
@@ -70,6 +71,20 @@ def load(
     except PlanError as error:
         raise Problems([error]) from None
     return _plan(source, str(whole), str(whole.parent), environ, overrides, whole)
+
+
+def load_stream(stream: BinaryIO, folder: Path, environ: Mapping[str, str], **overrides: Value) -> Plan:
+    """Read a plan from standard input; relative paths start at `folder`, which also names the run.
+
+    Raises:
+        Problems: every mistake of the text.
+    """
+    try:
+        source = decode(stream.read(LARGEST_BYTES + 1), "standard input")
+    except PlanError as error:
+        raise Problems([error]) from None
+    where = Path(os.path.abspath(folder))  # noqa: PTH100 -- as in load
+    return _plan(source, "", str(where), environ, overrides, where / STANDARD[0])
 
 
 def loads(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+import time
 from bisect import bisect_right
+from difflib import get_close_matches
 from pathlib import Path
 
 from migctl.errors import PlanError, Where
@@ -15,6 +19,8 @@ _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that are not allowed in a YAML stream (YAML 1.2.2, 5.1)."""
 _LONGEST_EXCERPT = 240
+_MOST_NAMES = 5
+_PATIENCE_S = 1.0
 
 
 class Source:
@@ -56,16 +62,21 @@ class Source:
 
 
 def read(path: Path, name: str, *, kind: str = "plan file") -> Source:
-    """Read a text file of limited size.
+    """Read a text file of limited size, or a pipe (`<(…)` of a shell) that somebody writes to.
 
     Raises:
-        PlanError: it is not there, not readable, too large or not UTF-8 text.
+        PlanError: it is not there, not readable, too large or not UTF-8 text, or a pipe without a writer.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_BYTES + 1)
+        with open(path, "rb", opener=_without_waiting) as file:
+            pipe = stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+            data = _begun(file.fileno(), name) if pipe else b""
+            os.set_blocking(file.fileno(), True)
+            data += file.read(LARGEST_BYTES + 1)
     except FileNotFoundError:
-        raise PlanError("file-not-found", f"the {kind} {name} does not exist", where=name) from None
+        raise PlanError(
+            "file-not-found", f"the {kind} {name} does not exist", where=name, hint=_nearest(path, name)
+        ) from None
     except IsADirectoryError:
         raise PlanError(
             "file-not-found",
@@ -77,6 +88,47 @@ def read(path: Path, name: str, *, kind: str = "plan file") -> Source:
         reason = getattr(error, "strerror", None) or str(error)
         raise PlanError("file-unreadable", f"the {kind} {name} cannot be read: {reason}", where=name) from None
     return decode(data, name, kind=kind)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opening a pipe would otherwise wait for a writer, for ever if none comes (fifo(7))."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _begun(descriptor: int, name: str) -> bytes:
+    """The first bytes of a pipe, or none yet from somebody who has it open, as a shell's `<(…)` has before us.
+
+    A pipe without a writer reads as ended (pipe(7)), so that is waited out for a moment.
+
+    Raises:
+        PlanError: nobody came.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            if data := os.read(descriptor, LARGEST_BYTES):
+                return data
+        except BlockingIOError:
+            return b""
+        if time.monotonic() > deadline:
+            hint = "write to it at the same time, or name a file"
+            raise PlanError("file-unreadable", f"{name} is a pipe that nobody writes to", where=name, hint=hint)
+        time.sleep(0.02)
+
+
+def _nearest(path: Path, name: str) -> str:
+    """A file of a similar name beside it, else where to look."""
+    try:
+        there = [other.name for other in path.parent.iterdir() if other.suffix in (".yaml", ".yml", ".json")]
+    except OSError:
+        return f"there is no folder {path.parent} either; the name starts at {Path.cwd()}"
+    near = get_close_matches(path.name, there, n=1)
+    if near:
+        return f"did you mean {name.removesuffix(path.name)}{near[0]}?"
+    listed = ", ".join(sorted(there)[:_MOST_NAMES])
+    return (
+        f"in that folder there {'are' if len(there) > 1 else 'is'} {listed}" if there else f"look at: ls {path.parent}"
+    )
 
 
 def decode(data: bytes, name: str, *, kind: str = "plan file") -> Source:

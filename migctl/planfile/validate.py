@@ -46,11 +46,7 @@ def validated(
     for key, value in entries.items():
         if key not in wrong and (instead := not_yet(key, value, in_job=in_job)):
             wrong.add(key)
-            what = (
-                f"{key}: {value.text}"
-                if isinstance(value, Scalar) and key in ("strategy", "engine")
-                else key
-            )
+            what = f"{key}: {value.text}" if isinstance(value, Scalar) and key in ("strategy", "engine") else key
             report.error("not-available-yet", f"{what} is not available yet", value.start, instead)
     return made, frozenset(wrong)
 

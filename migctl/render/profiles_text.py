@@ -33,7 +33,8 @@ def profiles_text(boards: Sequence[BoardProfiles], style: Style, *, simulated: s
         alike.setdefault((board.name, board.profiles, board.reason), []).append(board)
     for (name, profiles, reason), members in alike.items():
         indexes = [str(board.index) for board in members if board.index is not None]
-        title = fit(clean(name, style), style.columns, style)
+        several = f"{len(members)} {style.signs.times} " if len(members) > 1 else ""
+        title = fit(clean(several + name, style), style.columns, style)
         lines = [style.paint(title, "bold")]
         if indexes:
             lines = hang(f"GPU {', '.join(indexes)} ", name, style, look=("bold",))

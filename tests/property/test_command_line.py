@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import typer
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from migctl.cli import application
@@ -79,6 +79,7 @@ def lines(draw: st.DrawFn) -> tuple[str, list[str]]:
     return name, draw(st.lists(word, max_size=6))
 
 
+@settings(deadline=None)  # the first line of each command makes Typer build its validators
 @given(lines())
 def test_a_plain_line_means_what_typer_says_it_means(line: tuple[str, list[str]]) -> None:
     name, words = line
