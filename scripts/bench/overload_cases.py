@@ -64,6 +64,11 @@ def everyone(trainings: Sequence[Training], workers: int) -> dict[str, int]:
     return {training.name: workers for training in trainings}
 
 
+def some(number: int, what: str) -> str:
+    """`1 worker`, `2 workers`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def for_too_many(count: int, logical: int) -> dict[str, bool | int]:
     """The plan's word for more trainings than CPUs."""
     return {"oversubscribe": True} if count > logical else {}
@@ -76,10 +81,10 @@ def equal_situations(cores: int, logical: int, scale: float) -> list[Situation]:
         trainings = equal(count, max(8, round(160 * scale / count)))
         hand = [Arrangement("naive-8", "naive, 8 workers", "by hand", everyone(trainings, 8))]
         if (os.cpu_count() or 8) != 8:
-            label = f"naive, cpu_count() = {os.cpu_count()} workers"
+            label = f"naive, {some(os.cpu_count() or 1, 'worker')} (cpu_count())"
             hand.append(Arrangement("naive-cpus", label, "by hand", everyone(trainings, os.cpu_count() or 1)))
         split = max(1, cores // count)
-        hand.append(Arrangement("careful", f"by hand, {split} workers", "by hand", everyone(trainings, split)))
+        hand.append(Arrangement("careful", f"by hand, {some(split, 'worker')}", "by hand", everyone(trainings, split)))
         for step in ("sleep", "spin"):
             own = [Arrangement("migctl", "migctl up", "migctl", plan=for_too_many(count, logical))]
             if count > logical:
@@ -100,7 +105,7 @@ def neighbour_situations(cores: int, scale: float) -> list[Situation]:
     split = max(1, cores // 2)
     arrangements = (
         Arrangement("naive", "naive, 2 and 16 workers", "by hand", {"light": 2, "heavy": 16}),
-        Arrangement("careful", f"by hand, {split} workers each", "by hand", everyone((light, heavy), split)),
+        Arrangement("careful", f"by hand, {some(split, 'worker')} each", "by hand", everyone((light, heavy), split)),
         Arrangement("migctl", "migctl up", "migctl"),
     )
     ending = replace(heavy, batches=max(8, round(140 * scale)))
@@ -140,10 +145,10 @@ def loading_situations(cores: int, scale: float) -> list[Situation]:
             main,
             (
                 Arrangement("naive", "naive, 0 workers", "by hand", none),
-                Arrangement("careful", f"by hand, {split} workers", "by hand", everyone(main, split)),
+                Arrangement("careful", f"by hand, {some(split, 'worker')}", "by hand", everyone(main, split)),
                 Arrangement(
                     "careful-threads",
-                    f"by hand, 0 workers, {split} threads",
+                    f"by hand, 0 workers, {some(split, 'thread')}",
                     "by hand",
                     none,
                     dict.fromkeys(names, str(split)),
@@ -158,7 +163,7 @@ def loading_situations(cores: int, scale: float) -> list[Situation]:
             numeric,
             (
                 Arrangement("naive-8", "naive, 8 workers", "by hand", everyone(numeric, 8)),
-                Arrangement("careful", f"by hand, {split} workers", "by hand", everyone(numeric, split)),
+                Arrangement("careful", f"by hand, {some(split, 'worker')}", "by hand", everyone(numeric, split)),
                 Arrangement("migctl", "migctl up", "migctl"),
             ),
         ),
@@ -170,7 +175,9 @@ def loading_situations(cores: int, scale: float) -> list[Situation]:
                 Arrangement(
                     "one", "migctl up, 1 thread", "migctl", everyone(alone, 0), dict.fromkeys(names, "1"), all_cores
                 ),
-                Arrangement("migctl", f"migctl up, {cores} threads", "migctl", everyone(alone, 0), {}, all_cores),
+                Arrangement(
+                    "migctl", f"migctl up, {some(cores, 'thread')}", "migctl", everyone(alone, 0), {}, all_cores
+                ),
             ),
             note="which thread variables are best with 0 workers",
         ),

@@ -14,7 +14,7 @@ PANELS = (
 )
 MOST = 3.0
 """Where the axes end; a longer bar is cut and says its number."""
-LABEL_W, PANEL_W, GAP, BAR_H, GROUP_GAP, TOP = 330, 185, 22, 15, 24, 64
+LABEL_W, PANEL_W, GAP, BAR_H, GROUP_GAP, TOP = 310, 170, 48, 15, 24, 64
 BY_HAND, OWN, TEXT, LINE = "#9aa5b1", "#2f7d4f", "#1f2933", "#d5dbe1"
 
 
@@ -39,7 +39,7 @@ class Group:
 def text(x: float, y: float, words: str, *, size: int = 11, weight: str = "normal", anchor: str = "start") -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" text-anchor="{anchor}" '
-        f'fill="{TEXT}">{escape(words)}</text>'
+        f'fill="{TEXT}" stroke="#ffffff" stroke-width="3" paint-order="stroke">{escape(words)}</text>'
     )
 
 

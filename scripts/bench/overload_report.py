@@ -219,7 +219,7 @@ def own_rows(results: Results, key: str) -> list[Measured]:
 def comparison(results: Results, situations: Mapping[str, Situation]) -> str:
     """The README's table: how many times the naive figure each is."""
     rows = [
-        "| | | samples/s in total | slowest or light one | p95 of the batch time | memory | loader and main processes |",
+        "| | | samples/s in total | slowest or light one | p95 of the batch time | memory | processes |",
         "|---|---|---|---|---|---|---|",
     ]
     for key in results.situations:
@@ -287,7 +287,7 @@ def write_docs(machine: Machine, measured: Sequence[Measured], situations: Mappi
     text = (
         f"{BEGIN}\n![What migctl and careful work by hand change, against naive trainings](docs/overload.svg)\n\n"
         f"{comparison(results, situations)}\n\n"
-        f"Times the naive arrangement's figure, medians of {machine.rounds} rounds (least to most); {machine}. "
+        f"Times the naive arrangement's figure, medians of the rounds (least to most); processes with migctl's supervisors. {machine}. "
         f"{quietness(measured)} {turns_text(results)} [Every figure](docs/overload.md).\n{END}"
     )
     readme = ROOT / "README.md"
