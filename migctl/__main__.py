@@ -7,20 +7,28 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    from migctl.cli.streams import Streams
+
+    streams = Streams.prepare(sys.argv[1:])
+    code = streams.finish(_run())
+    if code:
+        sys.exit(code)
+
+
+def _run() -> int:
     if sys.argv[1:] in (["--version"], ["-V"]):
         # Scripts and shells ask for it often: it needs none of the command line's machinery.
         from migctl import __version__
 
         sys.stdout.write(f"migctl {__version__}\n")
-        return
+        return 0
     try:
         from migctl.cli.app import run
 
-        code = run(sys.argv[1:])
+        return run(sys.argv[1:])
     except KeyboardInterrupt:
         # Ctrl-C while modules are still being loaded, before any command could have done anything.
-        code = 130
-    sys.exit(code)
+        return 130
 
 
 if __name__ == "__main__":

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
 from migctl.cli.errors import print_error, report_bug
+from migctl.cli.streams import Unwritten
 from migctl.errors import MigctlError
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; nothing but a bug of ours leaves as a traceback."""
     as_json = "--json" in arguments
+    code = 0
     try:
-        return _call(arguments)
-    except MigctlError as error:
-        print_error(error, as_json=as_json)
-        return error.exit_code
+        try:
+            return _call(arguments)
+        except MigctlError as error:
+            code = error.exit_code
+            print_error(error, as_json=as_json)
+            return code
+    except Unwritten:
+        return code  # what that means is said where the streams are closed
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return 130
-    except BrokenPipeError:
-        # The reader (head, less) has gone: nothing more to say, and no message while Python flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
     except Exception as error:  # noqa: BLE001 -- whatever else it is, it is a bug of ours and is reported as one
         report_bug(error, as_json=as_json)
         return 1
