@@ -72,6 +72,20 @@ class Profile:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
+class ComputeProfile:
+    """One compute instance profile of a GPU instance."""
+
+    index: int
+    """NVML_COMPUTE_INSTANCE_PROFILE_* enum value."""
+    id: int
+    """Argument of create and list; a number space of its own, though listings show it equal to the index."""
+    slices: int
+    """Compute slices one takes."""
+    multiprocessors: int
+    max_instances: int
+
+
 def profile_order(profile: Profile) -> tuple[int, int, int]:
     """Sort key for a GPU's profiles: small before large, plain before its variants."""
     return profile.compute_slices, profile.memory_slices, profile.index

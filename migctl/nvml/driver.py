@@ -12,7 +12,7 @@ from typing import Final, ParamSpec, Self, TypeVar
 
 from migctl.core.mig import ComputeInstance, Gpu, Instance, MemorySlices, MigMode, Placement, Profile
 from migctl.errors import HostError, MigctlError
-from migctl.nvml import reading
+from migctl.nvml import listing, reading
 from migctl.nvml.api import Handle, Nvml
 from migctl.nvml.codes import Code, code_of
 from migctl.nvml.errors import WrongPlacement, mode_pending, no_answer, no_mig, no_such_gpu, nvml_error, still_there
@@ -51,7 +51,7 @@ class Driver:
         self._boards = simulated
         self.boot_id = boot_id
         self._answer_timeout_s = answer_timeout_s
-        self._known = reading.Known()
+        self._known = listing.Known()
         self._handles: dict[str, Handle] = {}
         self._guard = threading.Lock()
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -194,9 +194,9 @@ class Driver:
             profile_id = self._do(doing, gpu_uuid, self._nvml.nvmlGpuInstanceGetInfo, instance).profileId
             profile = next((p for p in self._profiles(gpu_uuid, handle) if p.id == profile_id), None)
             offered = self._do(
-                doing, gpu_uuid, reading.compute_profiles, self._nvml, instance, gpu_uuid, profile_id, self._known
+                doing, gpu_uuid, listing.compute_profiles, self._nvml, instance, gpu_uuid, profile_id, self._known
             )
-            whole = reading.whole_compute_profile(offered, profile.compute_slices) if profile else None
+            whole = listing.whole_compute_profile(offered, profile.compute_slices) if profile else None
             if whole is None:
                 raise HostError(
                     "no-compute-profile",
@@ -205,7 +205,7 @@ class Driver:
                     hint="update the NVIDIA driver",
                 )
             made = self._do(doing, gpu_uuid, self._nvml.nvmlGpuInstanceCreateComputeInstance, instance, whole.id)
-            return self._do(doing, gpu_uuid, reading.compute_instance, self._nvml, made)
+            return self._do(doing, gpu_uuid, listing.compute_instance, self._nvml, made)
 
     def destroy_compute_instance(self, gpu_uuid: str, gi_id: int, ci_id: int, *, mig_uuid: str | None = None) -> None:
         """Remove a compute instance, and look that it is gone; one that is gone already is fine.
@@ -220,7 +220,7 @@ class Driver:
         with self._turn(gpu_uuid) as handle, self._unless_gone(doing, gpu_uuid, handle):
             instance = self._nvml.nvmlDeviceGetGpuInstanceById(handle, gi_id)
             compute = self._nvml.nvmlGpuInstanceGetComputeInstanceById(instance, ci_id)
-            if mig_uuid is not None and reading.compute_instance(self._nvml, compute).mig_uuid != mig_uuid:
+            if mig_uuid is not None and listing.compute_instance(self._nvml, compute).mig_uuid != mig_uuid:
                 return
             self._nvml.nvmlComputeInstanceDestroy(compute)
             self._nvml.nvmlGpuInstanceGetComputeInstanceById(instance, ci_id)
@@ -304,7 +304,7 @@ class Driver:
         """The driver's refusal is ambiguous; what exists there tells more."""
         self._profiles(uuid, handle)
         try:
-            instances = reading.read_instances(self._nvml, handle, uuid, self._known)
+            instances = listing.read_instances(self._nvml, handle, uuid, self._known)
         except self._nvml.NVMLError:
             return ""
         taken = [

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final, cast
 
 from migctl.core.mig import ComputeSlices, Gpu, MemorySlices, MigMode, Placement, Profile, profile_order
 from migctl.errors import PlanError
+from migctl.nvml.simdriver import DriverAge, driver_age
 
 _LIST_ITEM: Final = re.compile(r"(?P<board>.+?)(?:x(?P<count>[0-9]+))?(?::(?P<mode>on|off))?")
 _MOST_GPUS: Final = 64
@@ -37,8 +38,13 @@ class Board:
     """Empty: no MIG."""
     engines: Mapping[int, tuple[int, int, int, int, int]]
     """Copy, decoder, encoder, JPEG and optical-flow engines by profile id."""
-    default_compute: Mapping[int, int]
-    """Compute instance profile index by GPU instance profile id, where it is not the one of the same slice count."""
+    variants: Mapping[int, int]
+    """By GPU instance profile id: the compute instance profile offered beside the plain one of the same slice count, by its index
+    (7 = 1_SLICE_REV1, 8 = 7_SLICE_NVL)."""
+    older: tuple[tuple[int, Board], ...] = ()
+    """What it is under drivers before a branch, where it differs by more than missing profiles."""
+    mixes_four_and_three: bool = True
+    """Whether a 4g and a 3g instance can lie beside each other."""
 
     @property
     def memory_slices(self) -> int:
@@ -53,6 +59,12 @@ class Board:
     def profile(self, profile_id: int) -> Profile | None:
         """The profile of this id."""
         return next((profile for profile in self.profiles if profile.id == profile_id), None)
+
+    def under(self, age: DriverAge) -> Board:
+        """The same product under a driver of this age."""
+        board = next((older for before, older in self.older if age.branch < before), self)
+        known = tuple(profile for profile in board.profiles if profile.index <= age.last_profile_index)
+        return replace(board, profiles=known, mixes_four_and_three=age.mixes_four_and_three)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +110,17 @@ def resolve_board(name: str) -> Board:
         f"no GPU board is called {name!r}; there are {', '.join(boards())}",
         hint=f"did you mean {near[0]}?" if near else None,
     )
+
+
+@cache
+def board_under(key: str, driver: str) -> Board:
+    """The board of this key as a driver of this version knows it.
+
+    Raises:
+        PlanError: as `resolve_board`.
+        ValueError: that is no driver's version.
+    """
+    return resolve_board(key).under(driver_age(driver))
 
 
 def parse_boards(text: str) -> tuple[BoardSlot, ...]:
@@ -160,6 +183,7 @@ def name_uuid(name: str) -> str:
 def _board(row: Mapping[str, object]) -> Board:
     rows = cast("list[dict[str, object]]", row["profiles"])
     profiles = tuple(sorted((_profile(r) for r in rows), key=profile_order))
+    older = cast("list[dict[str, object]]", row.get("older", []))
     return Board(
         key=str(row["key"]),
         name=str(row["name"]),
@@ -169,7 +193,8 @@ def _board(row: Mapping[str, object]) -> Board:
         source=str(row["source"]),
         profiles=profiles,
         engines={cast("int", r["id"]): _engines(cast("list[int]", r["engines"])) for r in rows},
-        default_compute={cast("int", r["id"]): cast("int", r["default_ci"]) for r in rows if "default_ci" in r},
+        variants={cast("int", r["id"]): cast("int", r["variant_ci"]) for r in rows if "variant_ci" in r},
+        older=tuple((cast("int", o["before"]), _board({**row, "older": [], **o})) for o in older),
     )
 
 

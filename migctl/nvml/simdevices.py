@@ -1,4 +1,7 @@
-"""Device files of simulated GPUs: ordinary files in a folder that processes open, so that holding a GPU is real there too."""
+"""Device files of simulated GPUs: ordinary files in a folder that processes open, so that holding a GPU is real there too.
+
+Sessions of the simulated NVML hold them as well, as those of the real one do; a machine without such files has nothing to hold.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ _COMPUTE: Final = 8
 """Instances of a GPU, and compute instances of one of them, that the list has a line for."""
 
 
-def make_devices(folder: Path, gpus: int) -> None:
+def make_devices(folder: Path, minors: Collection[int]) -> None:
     """Make the files of whole GPUs and the list of capabilities; those of instances come with the instances."""
     (folder / "nvidia-caps").mkdir(parents=True, exist_ok=True)
     lines = ["config 1", "monitor 2"]
-    for gpu in range(gpus):
+    for gpu in sorted(minors):
         gpu_node(folder, gpu).touch()
         for gi in range(_INSTANCES):
             lines.append(f"gpu{gpu}/gi{gi}/access {_minor(gpu, gi)}")
@@ -28,21 +31,25 @@ def make_devices(folder: Path, gpus: int) -> None:
     (folder / MINORS).write_text("\n".join(lines) + "\n", "ascii")
 
 
+def move_gpu(folder: Path, old: int, minors: Collection[int]) -> None:
+    """A GPU has another minor now, one of `minors`: its old file is gone."""
+    gpu_node(folder, old).unlink(missing_ok=True)
+    make_devices(folder, minors)
+
+
 def gpu_node(folder: Path, gpu: int) -> Path:
-    """The file of a whole GPU."""
+    """The file of the whole GPU of this minor."""
     return folder / f"nvidia{gpu}"
 
 
 def instance_node(folder: Path, gpu: int, gi_id: int, ci_id: int | None = None) -> Path:
-    """The file of a GPU instance or a compute instance."""
+    """The file of a GPU instance or a compute instance of the GPU of this minor."""
     return folder / "nvidia-caps" / f"nvidia-cap{_minor(gpu, gi_id, ci_id)}"
 
 
-def open_nodes(folder: Path, gpus: int) -> list[int]:
+def open_nodes(folder: Path, minors: Collection[int]) -> list[int]:
     """Open every GPU's file as NVML does; one that is missing is left out, as the driver leaves out a GPU without its file."""
-    return [
-        os.open(node, os.O_RDONLY | os.O_CLOEXEC) for gpu in range(gpus) if (node := gpu_node(folder, gpu)).exists()
-    ]
+    return [os.open(node, os.O_RDONLY | os.O_CLOEXEC) for gpu in minors if (node := gpu_node(folder, gpu)).exists()]
 
 
 def opened(paths: Collection[Path]) -> bool:

@@ -1,10 +1,11 @@
 # ruff: noqa: ANN401 -- a handle is one of three pointer types
-"""Handles of the simulator: opaque numbers outside, keys inside; an old one is refused as hardware refuses it."""
+"""Handles of the simulator: opaque numbers outside, keys inside; an old one is refused, or stands for something newer."""
 
 from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -75,21 +76,28 @@ class Handles:
         return reachable(found)
 
     def instance(self, state: SimState, handle: object) -> tuple[SimGpu, SimInstance]:
-        """The GPU instance of a handle; refused when it is another one by now."""
+        """The GPU instance of a handle.
+
+        Raises:
+            NVMLError: INVALID_ARGUMENT where it is gone, unless this machine gives old handles to what is made later.
+        """
         key, gpu = self.key(handle), self.gpu(state, handle)
-        found = gpu.instance(key.gi_id)
-        if key.kind != "instance" or found is None or found.serial != key.serial:
+        if key.kind != "instance":
             raise NVMLError(Code.INVALID_ARGUMENT)
-        return gpu, found
+        serial = _now(key.serial, [instance.serial for instance in gpu.instances], state.handles_reused)
+        return gpu, next(instance for instance in gpu.instances if instance.serial == serial)
 
     def compute(self, state: SimState, handle: object, kind: Kind) -> tuple[SimGpu, SimInstance, SimCompute]:
-        """The compute instance of a handle of itself or of its MIG device; refused when it is another one by now."""
+        """The compute instance of a handle of itself or of its MIG device.
+
+        Raises:
+            NVMLError: as for `instance`.
+        """
         key, gpu = self.key(handle), self.gpu(state, handle)
-        instance = gpu.instance(key.gi_id)
-        for found in instance.compute if instance else ():
-            if key.kind == kind and instance and found.serial == key.serial:
-                return gpu, instance, found
-        raise NVMLError(Code.INVALID_ARGUMENT)
+        if key.kind != kind:
+            raise NVMLError(Code.INVALID_ARGUMENT)
+        there = {compute.serial: (instance, compute) for instance in gpu.instances for compute in instance.compute}
+        return gpu, *there[_now(key.serial, list(there), state.handles_reused)]
 
     def device(self, state: SimState, handle: object) -> tuple[SimGpu, SimInstance | None, SimCompute | None]:
         """The GPU, or the MIG device, of a device handle."""
@@ -103,6 +111,16 @@ class Handles:
                 self._keys.append(key)
                 self._numbers[key] = len(self._keys) * 16
             return ctypes.cast(ctypes.c_void_p(self._numbers[key]), _POINTER[key.kind])
+
+
+def _now(serial: int, living: Sequence[int], reused: bool) -> int:
+    """The serial of what a handle stands for by now."""
+    if serial in living:
+        return serial
+    heir = min((other for other in living if other > serial), default=None) if reused else None
+    if heir is None:
+        raise NVMLError(Code.INVALID_ARGUMENT)
+    return heir
 
 
 def reachable(gpu: SimGpu) -> SimGpu:

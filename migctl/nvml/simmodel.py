@@ -22,6 +22,7 @@ class SimCompute:
     slices: int
     index: int
     serial: int
+    mig_uuid: str
 
 
 @dataclass
@@ -38,7 +39,7 @@ class SimInstance:
 
 @dataclass
 class SimProcess:
-    """A process on the GPU, or on one instance; it counts only while /proc has it."""
+    """A process said to be on the GPU, or on one instance; it counts only while it lives."""
 
     pid: int
     gi_id: int | None = None
@@ -46,8 +47,12 @@ class SimProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process exists."""
-        return Path("/proc", str(self.pid)).exists()
+        """Whether the process runs: one that has ended and is not collected yet holds nothing any more."""
+        try:
+            text = Path("/proc", str(self.pid), "stat").read_text(errors="replace")
+        except OSError:
+            return False
+        return text.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 @dataclass
@@ -62,8 +67,10 @@ class SimGpu:
     """MIG mode in force."""
     pending: bool
     """MIG mode after a reset."""
+    minor: int = 0
+    """Of its device file; a mode change can give it another one (`SimState.minors_move`)."""
     held: bool = False
-    """A client that is no process in `processes` holds the GPU (nvidia-persistenced, dcgm): mode changes stay pending."""
+    """A client that is no process in `processes` holds the whole GPU: mode changes stay pending, no GPU instance can be made."""
     activation: Activation = "immediate"
     """What a mode change meets where nothing holds the GPU."""
     lost: bool = False

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from migctl.nvml.simdevices import gpu_node, opened
+from migctl.nvml.simholders import holders
 from migctl.nvml.simmodel import SimGpu
 from migctl.nvml.simstate import SimState
 
@@ -14,23 +15,24 @@ from migctl.nvml.simstate import SimState
 def reset(state_path: Path, pci: str) -> tuple[int, str]:
     """Reset the GPU at this PCI address; exit code and words as nvidia-smi's."""
     with SimState.edit(state_path) as state:
-        index = next((i for i, gpu in enumerate(state.gpus) if gpu.pci == pci.lower()), None)
-        if index is None:
+        gpu = next((gpu for gpu in state.gpus if gpu.pci == pci.lower()), None)
+        if gpu is None:
             return 6, f"No devices were found at {pci}\n"
-        gpu = state.gpus[index]
         name = f"0000{gpu.pci}".upper()
         if state.no_permission:
             return 4, f"Unable to reset GPU {name}: Insufficient Permissions\n"
         if gpu.activation == "not-supported":
             return 3, f"Resetting GPU {name} is not supported.\n"
-        if _held(state, gpu, index):
+        if _held(state, gpu):
             return 255, f"The following GPUs could not be reset:\n  GPU {name}: In use by another client\n"
-        gpu.apply_pending()
+        state.change_mode(gpu)
     return 0, f"GPU {name} was successfully reset.\nAll done.\n"
 
 
-def _held(state: SimState, gpu: SimGpu, index: int) -> bool:
-    return gpu.held or bool(gpu.living()) or (bool(state.devices) and opened([gpu_node(Path(state.devices), index)]))
+def _held(state: SimState, gpu: SimGpu) -> bool:
+    uuids = [compute.mig_uuid for instance in gpu.instances for compute in instance.compute]
+    nodes = [gpu_node(Path(state.devices), gpu.minor)] if state.devices else []
+    return gpu.held or bool(gpu.living()) or any(holders(uuids).values()) or bool(nodes and opened(nodes))
 
 
 def main(words: Sequence[str]) -> int:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from migctl.core.mig import Placement
+from migctl.core.mig import ComputeProfile, Placement
 from migctl.errors import HostError
 from migctl.nvml import simrules
-from migctl.nvml.models import BoardSlot, gpu_uuid, name_uuid, parse_boards, pci_bus_id, resolve_board
+from migctl.nvml.models import Board, BoardSlot, board_under, gpu_uuid, name_uuid, parse_boards, pci_bus_id
 from migctl.nvml.records import MalformedError, record
-from migctl.nvml.simdevices import make_devices
-from migctl.nvml.simmodel import Effect, Fault, SimGpu, SimInstance
+from migctl.nvml.simdevices import make_devices, move_gpu
+from migctl.nvml.simdriver import driver_age
+from migctl.nvml.simmodel import Effect, Fault, SimCompute, SimGpu, SimInstance
 
 _VERSION: Final = 1
 _CAN: Final = {
@@ -37,10 +38,21 @@ class SimState:
     boots: int = 1
     serial: int = 0
     driver: str = "580.65.06"
+    """Its version decides what it can do (`simdriver`)."""
+    machine: str = ""
+    """What makes the MIG UUIDs of this machine its own: a process of this kernel may have been handed another one's."""
     no_permission: bool = False
     """The caller may read but not change, as without root."""
     profiles_with_mig_off: bool = True
-    """Whether profile queries answer while MIG mode is off; drivers differ."""
+    """Whether profile queries answer while MIG mode is off; drivers differ, and old ones never do."""
+    minors_move: bool = False
+    """Whether a mode change that resets the GPU (Ampere) gives it another minor number, as nvml.h says that it may."""
+    handles_reused: bool = False
+    """Whether an old handle comes to stand for what was made after it, as nvml.h says that it may; else it is invalid."""
+    release_lag_s: float = 0.0
+    """How long an instance whose processes have ended stays in use: as none is seen ending, from the first removal tried then."""
+    let_go: dict[str, float] = field(default_factory=dict)
+    """By serial, when that was (time.monotonic)."""
     delays_s: dict[str, float] = field(default_factory=dict)
     """Seconds that `create`, `destroy` and `set_mode` take."""
     faults: list[Fault] = field(default_factory=list)
@@ -48,18 +60,18 @@ class SimState:
     """Folder of the device files (`simdevices`), where the machine has them: whoever opens one holds the GPU or instance."""
 
     @classmethod
-    def of(cls, slots: Sequence[BoardSlot]) -> SimState:
-        """A machine of these boards as it comes; the same for every process that asks."""
+    def of(cls, slots: Sequence[BoardSlot], path: Path) -> SimState:
+        """The machine of this file and these boards as it comes; the same for every process that asks."""
         gpus = [
-            SimGpu(slot.board.key, gpu_uuid(slot.board.key, i), pci_bus_id(i), slot.mig_on, slot.mig_on)
+            SimGpu(slot.board.key, gpu_uuid(slot.board.key, i), pci_bus_id(i), slot.mig_on, slot.mig_on, minor=i)
             for i, slot in enumerate(slots)
         ]
-        return cls(gpus)
+        return cls(gpus, machine=str(path.absolute()))
 
     @classmethod
     def create(cls, path: Path, boards: str) -> SimState:
         """Write the file of a new machine (`a100-40gbx2,t4`)."""
-        state = cls.of(parse_boards(boards))
+        state = cls.of(parse_boards(boards), path)
         state.save(path)
         return state
 
@@ -73,7 +85,7 @@ class SimState:
         try:
             state = record(cls, json.loads(path.read_bytes()), "state")
             for gpu in state.gpus:
-                simrules.check(gpu)
+                simrules.check(gpu, state.driver)
             if state.version != _VERSION:
                 raise MalformedError(f"its version is {state.version}, not {_VERSION}")
             return state
@@ -107,8 +119,12 @@ class SimState:
 
     def make_devices(self, folder: Path) -> None:
         """Give the GPUs device files in this folder."""
-        make_devices(folder, len(self.gpus))
+        make_devices(folder, [gpu.minor for gpu in self.gpus])
         self.devices = str(folder)
+
+    def board(self, gpu: SimGpu) -> Board:
+        """What the GPU is under this driver."""
+        return board_under(gpu.board, self.driver)
 
     @property
     def boot_id(self) -> str:
@@ -124,6 +140,39 @@ class SimState:
         self.serial += 1
         return self.serial
 
+    def add_compute(self, gpu: SimGpu, instance: SimInstance, profile: ComputeProfile) -> SimCompute:
+        """Make a compute instance that fits."""
+
+        def uuid(ci_id: int) -> str:
+            if not driver_age(self.driver).short_uuids:
+                return f"MIG-{gpu.uuid}/{instance.gi_id}/{ci_id}"
+            return simrules.mig_uuid(self.machine, gpu.uuid, instance.gi_id, ci_id)
+
+        return simrules.add_compute(gpu, instance, profile, self.next_serial(), uuid)
+
+    def still_held(self, serial: int, in_use: bool) -> bool:
+        """Whether what has this serial cannot be removed now: it is in use, or was a moment ago; notes when it was found unused."""
+        if not self.release_lag_s:
+            return in_use
+        now, free_since = time.monotonic(), self.let_go.get(str(serial))
+        if in_use or free_since is None:
+            self.let_go[str(serial)] = now
+            return True
+        if now < free_since + self.release_lag_s:
+            return True
+        del self.let_go[str(serial)]
+        return False
+
+    def change_mode(self, gpu: SimGpu) -> None:
+        """The pending mode comes into force; where that takes a reset, the GPU can come back under another minor."""
+        gpu.apply_pending()
+        if not self.minors_move or self.board(gpu).resetless_mig:
+            return
+        taken = {other.minor for other in self.gpus}
+        old, gpu.minor = gpu.minor, next(n for n in range(len(taken) + 1) if n not in taken)
+        if self.devices:
+            move_gpu(Path(self.devices), old, [other.minor for other in self.gpus])
+
     def add_foreign_instance(self, gpu: int, profile: str, start: int, *, compute: bool = True) -> SimInstance:
         """An instance that somebody else made on GPU `gpu`, with or without its compute instance.
 
@@ -131,22 +180,21 @@ class SimState:
             ValueError: it cannot exist there.
         """
         target = self.gpus[gpu]
-        board = resolve_board(target.board)
+        board = self.board(target)
         chosen = next(p for p in board.profiles if p.name == profile)
         place = Placement(start, chosen.memory_slices)
         if (code := simrules.refusal(board, target, chosen, place)) is not None:
             raise ValueError(f"{profile} at {place}: {code.name}")
         made = simrules.add_instance(board, target, chosen, place, self.next_serial())
         if compute:
-            whole = simrules.compute_profiles(board, chosen)[-1]
-            simrules.add_compute(target, made, whole, self.next_serial())
+            self.add_compute(target, made, simrules.whole_compute_profile(board, chosen))
         return made
 
     def reboot(self) -> None:
         """A reboot: instances and processes are gone, Hopper and later lose their mode, pending modes come into force."""
         self.boots += 1
         for gpu in self.gpus:
-            if resolve_board(gpu.board).resetless_mig:
+            if self.board(gpu).resetless_mig:
                 gpu.pending = False
             gpu.apply_pending()
             gpu.processes.clear()
@@ -193,14 +241,14 @@ class StateFile:
     def __init__(self, path: Path, slots: Sequence[BoardSlot]) -> None:
         self.path = path
         self._slots = slots
-        self._cached: tuple[tuple[int, int, int] | None, SimState] = (None, SimState.of(slots))
+        self._cached: tuple[tuple[int, int, int] | None, SimState] = (None, SimState.of(slots, path))
 
     def read(self) -> SimState:
         """The present state, not to be changed; where there is no file, the machine as it comes."""
         signature = self._signature()
         cached = self._cached
         if cached[0] != signature:
-            cached = (signature, self._load() if signature else SimState.of(self._slots))
+            cached = (signature, self._load() if signature else SimState.of(self._slots, self.path))
             self._cached = cached
         return cached[1]
 
@@ -208,7 +256,7 @@ class StateFile:
     def edit(self) -> Iterator[SimState]:
         """Change the state under its lock; an exception leaves the file as it was."""
         with locked(self.path):
-            state = self._load() if self._signature() else SimState.of(self._slots)
+            state = self._load() if self._signature() else SimState.of(self._slots, self.path)
             yield state
             state.save(self.path)
             self._cached = (self._signature(), state)

@@ -1,21 +1,22 @@
 # ruff: noqa: N802, N803, ANN401 -- names and opaque handles are pynvml's
-"""Simulated NVML: pynvml's functions over simulated GPUs, refusing what hardware refuses; here what makes and lists instances."""
+"""Simulated NVML, whole: on top of its GPUs, what makes, lists and removes their instances, refusing what hardware refuses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from migctl.core.mig import MemorySlices, Placement, Profile
+from migctl.core.mig import ComputeProfile, MemorySlices, Placement, Profile
 from migctl.nvml import simrules, structs
 from migctl.nvml.codes import Code
-from migctl.nvml.models import resolve_board
+from migctl.nvml.simdriver import DriverAge, driver_age
 from migctl.nvml.simfaults import NVMLError
-from migctl.nvml.simgpus import SimulatedGpus, mig_board, nvml_call, profile_of
+from migctl.nvml.simgpus import SimulatedGpus, mig_board, profiles_with_mig_off
+from migctl.nvml.simholders import holders
 from migctl.nvml.simmodel import SimGpu, SimInstance
+from migctl.nvml.simsession import nvml_call
+from migctl.nvml.simstate import SimState
 
-_LAST_INDEX: Final = 17
-"""NVML_GPU_INSTANCE_PROFILE_COUNT - 1 of nvml.h 13.3."""
 _LAST_COMPUTE_INDEX: Final = 8
 """NVML_COMPUTE_INSTANCE_PROFILE_COUNT - 1."""
 
@@ -28,12 +29,13 @@ class Simulator(SimulatedGpus):
     @nvml_call
     def nvmlDeviceGetGpuInstanceProfileInfo(self, device: Any, profile: int, version: int = 2) -> Any:
         state = self.file.read()
+        age = _queried(state, version)
         gpu = self.mig_gpu(state, device)
-        board = mig_board(gpu)
-        if not 0 <= profile <= _LAST_INDEX:
+        if not 0 <= profile <= age.last_profile_index:
             raise NVMLError(Code.INVALID_ARGUMENT)
+        board = state.board(gpu)
         found = next((p for p in board.profiles if p.index == profile), None)
-        if found is None or not (gpu.current or state.profiles_with_mig_off):
+        if found is None or not (gpu.current or profiles_with_mig_off(state)):
             raise NVMLError(Code.NOT_SUPPORTED)
         info: Any = (
             structs.c_nvmlGpuInstanceProfileInfo_v2_t() if version == 2 else structs.c_nvmlGpuInstanceProfileInfo_t()
@@ -43,7 +45,7 @@ class Simulator(SimulatedGpus):
         copy, info.decoderCount, info.encoderCount, info.jpegCount, info.ofaCount = board.engines[found.id]
         info.copyEngineCount = copy
         if version == 2:
-            info.name = f"MIG {found.name}".encode()
+            info.name = f"{age.name_prefix}{found.name}".encode()
         return info
 
     @nvml_call
@@ -61,8 +63,10 @@ class Simulator(SimulatedGpus):
         found = self._profile_of_id(device, profileId)
         place: Any = structs.target(placement)
         with self.change(device, "create") as (state, gpu):
-            board, wanted = mig_board(gpu), Placement(place.start, MemorySlices(place.size))
-            if self._now.misplacing:
+            board, wanted = mig_board(state, gpu), Placement(place.start, MemorySlices(place.size))
+            if gpu.current and self._whole_gpu_used(state, gpu):
+                raise NVMLError(Code.IN_USE)
+            if self.misplacing:
                 others = (p for p in found.placements if p != wanted and not simrules.refusal(board, gpu, found, p))
                 wanted = next(others, wanted)
             if (code := simrules.refusal(board, gpu, found, wanted)) is not None:
@@ -102,9 +106,12 @@ class Simulator(SimulatedGpus):
     def nvmlGpuInstanceDestroy(self, gpuInstance: Any) -> int:
         with self.change(gpuInstance, "destroy") as (state, _):
             gpu, instance = self.handles.instance(state, gpuInstance)
-            if instance.compute or gpu.living(instance.gi_id) or self.node_open(state, gpu, instance.gi_id):
-                raise NVMLError(Code.IN_USE)
-            gpu.instances.remove(instance)
+            used = instance.compute or gpu.living(instance.gi_id) or self.node_open(state, gpu, instance.gi_id)
+            held = state.still_held(instance.serial, bool(used))
+            if not held:
+                gpu.instances.remove(instance)
+        if held:
+            raise NVMLError(Code.IN_USE)
         return Code.SUCCESS
 
     # -- compute instances
@@ -113,16 +120,20 @@ class Simulator(SimulatedGpus):
     def nvmlGpuInstanceGetComputeInstanceProfileInfo(
         self, device: Any, profile: int, engProfile: int, version: int = 2
     ) -> Any:
+        state = self.file.read()
+        _queried(state, version)
         if not 0 <= profile <= _LAST_COMPUTE_INDEX or engProfile != 0:
             raise NVMLError(Code.INVALID_ARGUMENT)
-        if version != 2:
-            raise NVMLError(Code.FUNCTION_NOT_FOUND)
-        gpu, instance = self.handles.instance(self.file.read(), device)
-        found = _compute_profile(gpu, instance, profile)
+        gpu, instance = self.handles.instance(state, device)
+        found = next((p for p in _compute_profiles(state, gpu, instance) if p.index == profile), None)
         if found is None:
             raise NVMLError(Code.NOT_SUPPORTED)
-        info: Any = structs.c_nvmlComputeInstanceProfileInfo_v2_t()
-        info.id, info.sliceCount, info.instanceCount = found.index, found.slices, found.max_instances
+        info: Any = (
+            structs.c_nvmlComputeInstanceProfileInfo_v2_t()
+            if version == 2
+            else structs.c_nvmlComputeInstanceProfileInfo_t()
+        )
+        info.id, info.sliceCount, info.instanceCount = found.id, found.slices, found.max_instances
         info.multiprocessorCount = found.multiprocessors
         return info
 
@@ -130,25 +141,23 @@ class Simulator(SimulatedGpus):
     def nvmlGpuInstanceCreateComputeInstance(self, gpuInstance: Any, profileId: int) -> Any:
         with self.change(gpuInstance, "create") as (state, _):
             gpu, instance = self.handles.instance(state, gpuInstance)
-            found = _compute_profile(gpu, instance, profileId)
-            if found is None:
-                raise NVMLError(Code.INVALID_ARGUMENT)
-            if (code := simrules.compute_refusal(resolve_board(gpu.board), instance, found)) is not None:
+            found = _compute_profile_of_id(state, gpu, instance, profileId)
+            if (code := simrules.compute_refusal(state.board(gpu), instance, found)) is not None:
                 raise NVMLError(code)
-            made = simrules.add_compute(gpu, instance, found, state.next_serial())
+            made = state.add_compute(gpu, instance, found)
         return self.handles.compute_handle(gpu, instance, made)
 
     @nvml_call
     def nvmlGpuInstanceGetComputeInstances(
         self, gpuInstance: Any, profileId: int, computeInstancesRef: Any, countRef: Any
     ) -> int:
-        gpu, instance = self.handles.instance(self.file.read(), gpuInstance)
-        if _compute_profile(gpu, instance, profileId) is None:
-            raise NVMLError(Code.INVALID_ARGUMENT)
+        state = self.file.read()
+        gpu, instance = self.handles.instance(state, gpuInstance)
+        wanted = _compute_profile_of_id(state, gpu, instance, profileId)
         handles = [
             self.handles.compute_handle(gpu, instance, compute)
             for compute in instance.compute
-            if compute.profile_index == profileId
+            if compute.profile_index == wanted.index
         ]
         _fill(computeInstancesRef, countRef, handles)
         return Code.SUCCESS
@@ -163,21 +172,27 @@ class Simulator(SimulatedGpus):
 
     @nvml_call
     def nvmlComputeInstanceGetInfo_v2(self, computeInstance: Any) -> structs.c_nvmlComputeInstanceInfo_t:
-        gpu, instance, compute = self.handles.compute(self.file.read(), computeInstance, "compute")
+        state = self.file.read()
+        gpu, instance, compute = self.handles.compute(state, computeInstance, "compute")
+        profiles = _compute_profiles(state, gpu, instance)
         return structs.c_nvmlComputeInstanceInfo_t(
             device=self.handles.mig_handle(gpu, instance, compute),
             gpuInstance=self.handles.instance_handle(gpu, instance),
             id=compute.ci_id,
-            profileId=compute.profile_index,
+            profileId=next(p.id for p in profiles if p.index == compute.profile_index),
         )
 
     @nvml_call
     def nvmlComputeInstanceDestroy(self, computeInstance: Any) -> int:
         with self.change(computeInstance, "destroy") as (state, _):
             gpu, instance, compute = self.handles.compute(state, computeInstance, "compute")
-            if gpu.living(instance.gi_id) or self.node_open(state, gpu, instance.gi_id, compute.ci_id):
-                raise NVMLError(Code.IN_USE)
-            instance.compute.remove(compute)
+            used = gpu.living(instance.gi_id) or self.node_open(state, gpu, instance.gi_id, compute.ci_id)
+            handed = holders([compute.mig_uuid])[compute.mig_uuid]
+            held = state.still_held(compute.serial, bool(used or handed))
+            if not held:
+                instance.compute.remove(compute)
+        if held:
+            raise NVMLError(Code.IN_USE)
         return Code.SUCCESS
 
     def _instances_of(self, device: Any) -> SimGpu:
@@ -190,15 +205,35 @@ class Simulator(SimulatedGpus):
         return gpu
 
     def _profile_of_id(self, device: Any, profile_id: int) -> Profile:
-        found = mig_board(self.handles.gpu(self.file.read(), device)).profile(profile_id)
+        state = self.file.read()
+        found = mig_board(state, self.handles.gpu(state, device)).profile(profile_id)
         if found is None:
             raise NVMLError(Code.INVALID_ARGUMENT)
         return found
 
+    def _whole_gpu_used(self, state: SimState, gpu: SimGpu) -> bool:
+        """Whether somebody else has the GPU as a whole: its file open, a CUDA process on no instance, or a client of no process."""
+        return gpu.held or any(p.gi_id is None for p in gpu.living()) or self.node_open(state, gpu)
 
-def _compute_profile(gpu: SimGpu, instance: SimInstance, index: int) -> simrules.ComputeProfile | None:
-    board = resolve_board(gpu.board)
-    return next((p for p in simrules.compute_profiles(board, profile_of(board, instance)) if p.index == index), None)
+
+def _queried(state: SimState, version: int) -> DriverAge:
+    """The driver's age, where it has the function of this version of the query; pynvml itself knows no third."""
+    age = driver_age(state.driver)
+    if version not in (1, 2) or (version == 2 and not age.versioned_queries):
+        raise NVMLError(Code.FUNCTION_NOT_FOUND)
+    return age
+
+
+def _compute_profiles(state: SimState, gpu: SimGpu, instance: SimInstance) -> tuple[ComputeProfile, ...]:
+    board = state.board(gpu)
+    return simrules.compute_profiles(board, simrules.profile_of(board, instance))
+
+
+def _compute_profile_of_id(state: SimState, gpu: SimGpu, instance: SimInstance, profile_id: int) -> ComputeProfile:
+    found = next((p for p in _compute_profiles(state, gpu, instance) if p.id == profile_id), None)
+    if found is None:
+        raise NVMLError(Code.INVALID_ARGUMENT)
+    return found
 
 
 def _fill(array_reference: Any, count_reference: Any, items: Sequence[Any]) -> None:

@@ -102,22 +102,29 @@ class c_nvmlGpuInstanceInfo_t(Structure):
     )
 
 
+_COMPUTE_PROFILE = (
+    ("id", c_uint),
+    ("sliceCount", c_uint),
+    ("instanceCount", c_uint),
+    ("multiprocessorCount", c_uint),
+    ("sharedCopyEngineCount", c_uint),
+    ("sharedDecoderCount", c_uint),
+    ("sharedEncoderCount", c_uint),
+    ("sharedJpegCount", c_uint),
+    ("sharedOfaCount", c_uint),
+)
+
+
+class c_nvmlComputeInstanceProfileInfo_t(Structure):
+    """A compute instance profile as drivers before R510 tell it: without its name."""
+
+    _fields_ = _COMPUTE_PROFILE
+
+
 class c_nvmlComputeInstanceProfileInfo_v2_t(_TextStructure):
     """A compute instance profile of one GPU instance."""
 
-    _fields_ = (
-        ("version", c_uint),
-        ("id", c_uint),
-        ("sliceCount", c_uint),
-        ("instanceCount", c_uint),
-        ("multiprocessorCount", c_uint),
-        ("sharedCopyEngineCount", c_uint),
-        ("sharedDecoderCount", c_uint),
-        ("sharedEncoderCount", c_uint),
-        ("sharedJpegCount", c_uint),
-        ("sharedOfaCount", c_uint),
-        ("name", c_char * 96),
-    )
+    _fields_ = (("version", c_uint), *_COMPUTE_PROFILE, ("name", c_char * 96))
 
     def __init__(self) -> None:
         super().__init__(version=0x02000088)

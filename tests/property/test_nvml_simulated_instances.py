@@ -26,15 +26,16 @@ def test_random_creation_and_removal_keep_the_gpu_sound(data: st.DataObject) -> 
             continue
         made = simrules.add_instance(board, gpu, profile, place, serial)
         assert ids.setdefault((made.start, made.size), made.gi_id) == made.gi_id
-    simrules.check(gpu)
+    simrules.check(gpu, "580.65.06")
     places = [Placement(i.start, MemorySlices(i.size)) for i in gpu.instances]
     assert not any(a.overlaps(b) for n, a in enumerate(places) for b in places[:n])
     assert len({i.gi_id for i in gpu.instances}) == len(gpu.instances)
 
 
-def test_mig_uuids_are_distinct_over_gpus_instances_and_compute_instances() -> None:
+def test_mig_uuids_are_distinct_over_machines_gpus_instances_and_compute_instances() -> None:
     uuids = [
-        simrules.mig_uuid(gpu_uuid(board, index), gi_id, ci_id)
+        simrules.mig_uuid(machine, gpu_uuid(board, index), gi_id, ci_id)
+        for machine in ("/a/sim.json", "/b/sim.json")
         for board in MIG_BOARDS
         for index in range(8)
         for gi_id in range(15)
@@ -48,4 +49,4 @@ def test_mig_uuids_differ_where_gpu_uuids_differ_in_one_character() -> None:
     others = [
         base[:i] + ("0" if base[i] != "0" else "1") + base[i + 1 :] for i in range(4, len(base)) if base[i] != "-"
     ]
-    assert len({simrules.mig_uuid(uuid, 7, 0) for uuid in [base, *others]}) == 33
+    assert len({simrules.mig_uuid("", uuid, 7, 0) for uuid in [base, *others]}) == 33

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from migctl.core.mig import UNKNOWN_PLACEMENT, GpuProcess, MigMode
+from migctl.core.mig import UNKNOWN_PLACEMENT, ComputeProfile, GpuProcess, MigMode
 from migctl.errors import Busy, HostError, MigctlError, PlanError
 from migctl.nvml.codes import Code
 from migctl.nvml.driver import Driver
 from migctl.nvml.errors import mode_pending, no_mig, nvml_error
+from migctl.nvml.listing import whole_compute_profile
 from migctl.nvml.models import board_gpu, boards, resolve_board
 from migctl.nvml.open import open_driver
-from migctl.nvml.reading import ComputeProfile, sysfs_address, unnamed_profile, whole_compute_profile
+from migctl.nvml.reading import sysfs_address, unnamed_profile
 from migctl.nvml.simmodel import SimProcess
 from migctl.nvml.simstate import SimState
 
@@ -118,7 +119,7 @@ def test_instances_without_and_with_several_compute_instances_are_told(path: Pat
         state.add_foreign_instance(0, "3g.20gb", 0)
         whole = state.gpus[0].instances[0].compute[0]
         whole.profile_index, whole.slices = 0, 1
-        state.gpus[0].instances[0].compute.append(type(whole)(1, 1, 2, 5, 99))
+        state.gpus[0].instances[0].compute.append(type(whole)(1, 1, 2, 5, 99, "MIG-part"))
 
     with open_sim(path, prepare=prepare) as driver:
         parted, orphan = driver.gpus()[0].instances

@@ -50,6 +50,8 @@ def refusal(call: Callable[[], object]) -> Code | None:
 
 # (board, what exists as (profile id, start, size), what is wanted, what NVML answers)
 A100_1G, A100_1G_ME, A100_1G10, A100_2G, A100_3G, A100_4G, A100_7G = 19, 20, 15, 14, 9, 5, 0
+C1, C2, C4 = 16, 17, 19
+"""Compute instance profile ids: of 1, 2 and 4 slices."""
 CREATIONS: list[tuple[str, list[tuple[int, int, int]], tuple[int, int, int], Code | None]] = [
     ("a100-40gb", [], (A100_1G, 6, 1), None),
     ("a100-40gb", [], (A100_1G, 7, 1), Code.INSUFFICIENT_RESOURCES),  # the eighth memory slice has no SMs
@@ -134,7 +136,7 @@ def test_every_function_needs_an_open_session(path: Path) -> None:
 def test_an_instance_with_a_compute_instance_or_a_process_is_in_use(nvml: Simulator, path: Path) -> None:
     sim = nvml
     instance = create(sim, A100_2G, 0, 2)
-    compute = sim.nvmlGpuInstanceCreateComputeInstance(instance, 1)
+    compute = sim.nvmlGpuInstanceCreateComputeInstance(instance, C2)
     assert refusal(lambda: sim.nvmlGpuInstanceDestroy(instance)) is Code.IN_USE
     with SimState.edit(path) as state:
         state.gpus[0].processes.append(SimProcess(os.getpid(), 3, 100))
@@ -159,18 +161,18 @@ def test_a_handle_does_not_outlive_its_instance(nvml: Simulator) -> None:
 def test_compute_instances_fill_their_instance_and_no_more(nvml: Simulator) -> None:
     sim = nvml
     instance = create(sim, A100_3G, 0, 4)
-    sim.nvmlGpuInstanceCreateComputeInstance(instance, 1)
-    assert refusal(lambda: sim.nvmlGpuInstanceCreateComputeInstance(instance, 1)) is Code.INSUFFICIENT_RESOURCES
-    part = sim.nvmlComputeInstanceGetInfo_v2(sim.nvmlGpuInstanceCreateComputeInstance(instance, 0))
+    sim.nvmlGpuInstanceCreateComputeInstance(instance, C2)
+    assert refusal(lambda: sim.nvmlGpuInstanceCreateComputeInstance(instance, C2)) is Code.INSUFFICIENT_RESOURCES
+    part = sim.nvmlComputeInstanceGetInfo_v2(sim.nvmlGpuInstanceCreateComputeInstance(instance, C1))
     assert part.id == 1
     assert sim.nvmlDeviceGetName(part.device) == "NVIDIA A100-SXM4-40GB MIG 1c.3g.20gb"
-    assert refusal(lambda: sim.nvmlGpuInstanceCreateComputeInstance(instance, 3)) is Code.INVALID_ARGUMENT
+    assert refusal(lambda: sim.nvmlGpuInstanceCreateComputeInstance(instance, C4)) is Code.INVALID_ARGUMENT
 
 
 def test_mig_device_indices_have_holes(nvml: Simulator) -> None:
     sim = nvml
     gpu = sim.nvmlDeviceGetHandleByIndex(0)
-    computes = [sim.nvmlGpuInstanceCreateComputeInstance(create(sim, A100_1G, start, 1), 0) for start in range(3)]
+    computes = [sim.nvmlGpuInstanceCreateComputeInstance(create(sim, A100_1G, start, 1), C1) for start in range(3)]
     sim.nvmlComputeInstanceDestroy(computes[1])
     assert sim.nvmlDeviceGetMaxMigDeviceCount(gpu) == 7
     assert refusal(lambda: sim.nvmlDeviceGetMigDeviceHandleByIndex(gpu, 1)) is Code.NOT_FOUND
@@ -184,7 +186,7 @@ def test_a_mig_uuid_comes_back_with_its_instance_and_finds_its_device(nvml: Simu
     uuids = []
     for _ in range(2):
         instance = create(sim, A100_1G, 3, 1)
-        compute = sim.nvmlGpuInstanceCreateComputeInstance(instance, 0)
+        compute = sim.nvmlGpuInstanceCreateComputeInstance(instance, C1)
         uuids.append(sim.nvmlDeviceGetUUID(sim.nvmlComputeInstanceGetInfo_v2(compute).device))
         assert sim.nvmlDeviceGetUUID(sim.nvmlDeviceGetHandleByUUID(uuids[-1])) == uuids[-1]
         sim.nvmlComputeInstanceDestroy(compute)
