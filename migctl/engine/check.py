@@ -19,6 +19,7 @@ from migctl.engine.session import Session
 from migctl.errors import MigctlError
 from migctl.host.sudo import sudo_line
 from migctl.host.sysfs import read_topology
+from migctl.host.usable import file_problem
 
 
 def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Finding, ...]:
@@ -31,6 +32,7 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
         boot_id = boot(session, driver)
         findings.append(_ok("driver", driver.label))
         findings += [_failure(error) for error in driver.failures]
+        findings += _simulator(session)
     findings += [finding for gpu in gpus for finding in _gpu(gpu, sudo_line(session.environ))]
     with _told(findings):
         findings += holder_findings(session, gpus, boot_id)
@@ -57,11 +59,24 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
             findings.append(
                 _failure(blocked) if blocked is not None else _ok("plan", f"{plan.name}: {count} jobs fit at once")
             )
-    return tuple(findings)
+    # What makes several tests fail is told once.
+    return tuple(dict.fromkeys(findings))
 
 
 def _up(plan: Plan | None) -> list[str]:
     return ["up", plan.path] if plan is not None and plan.path else ["up"]
+
+
+def _simulator(session: Session) -> Iterator[Finding]:
+    """A simulated machine changes in a file, which may lie where it can be read and not written."""
+    path = session.paths.sim_state
+    if session.simulated and path.parent != session.paths.state and (why := file_problem(path)) is not None:
+        yield Finding(
+            id="simulator-state",
+            level=Level.FAILURE,
+            message=f"{path}: its folder {why}",
+            hint="set MIGCTL_SIM_STATE to another file",
+        )
 
 
 def _policy(session: Session) -> Iterator[Finding]:

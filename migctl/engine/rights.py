@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migctl.errors import HostError, Notice
@@ -76,6 +75,7 @@ def findings(session: Session, words: Sequence[str], *, real_gpus: bool) -> Iter
     """
     from migctl.core.views.findings import Finding, Level
     from migctl.host.sudo import sudo_line
+    from migctl.host.usable import private_problem, shared_problem
 
     if real_gpus:
         yield from _instances(session, words)
@@ -87,19 +87,15 @@ def findings(session: Session, words: Sequence[str], *, real_gpus: bool) -> Iter
             level=Level.OK,
             message=f"sudo: runs, files and jobs are those of {session.caller.name} (uid {session.caller.uid})",
         )
-    for name, folder, option in (
-        ("state-dir", session.paths.state, "--state-dir DIR, or MIGCTL_STATE_DIR"),
-        ("run-dir", session.paths.run, "MIGCTL_RUN_DIR names another folder, the same for all users"),
+    for name, folder, problem in (
+        ("state-dir", session.paths.state, private_problem(session.paths.state, session.caller)),
+        ("run-dir", session.paths.run, shared_problem(session.paths.run)),
     ):
-        if _writable(folder):
+        if problem is None:
             yield Finding(id=name, level=Level.OK, message=str(folder))
         else:
-            yield Finding(
-                id=f"{name}-unwritable",
-                level=Level.FAILURE,
-                message=f"{folder} cannot be written by {session.caller.name}",
-                hint=f"{option}; or {sudo_line(session.environ, words)}" if os.geteuid() else option,
-            )
+            hint = f"{problem.hint}; or {sudo_line(session.environ, words)}" if os.geteuid() else problem.hint
+            yield Finding(id=problem.id, level=Level.FAILURE, message=problem.message, hint=hint)
 
 
 def _instances(session: Session, words: Sequence[str]) -> Iterator[Finding]:
@@ -131,12 +127,3 @@ def _instances(session: Session, words: Sequence[str]) -> Iterator[Finding]:
         f"boot; a line `z {found.capability} 0440 root gpu` in /etc/tmpfiles.d repeats it then",
         hint=f"sudo chgrp gpu {found.capability} && sudo chmod 0440 {found.capability}",
     )
-
-
-def _writable(folder: Path) -> bool:
-    """Whether it can be written, or made where it is missing."""
-    try:
-        there = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
-    except OSError:
-        return False  # a folder above it may not even be looked into
-    return os.access(there, os.W_OK | os.X_OK)

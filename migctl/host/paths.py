@@ -58,21 +58,23 @@ def make_private(folder: Path, caller: Caller) -> None:
             path.mkdir(mode=0o700, exist_ok=True)
             if caller.sudo:
                 os.chown(path, caller.uid, caller.gid, follow_symlinks=False)
+    except OSError as error:
+        raise no_private(folder, f"cannot be made: {error.strerror}") from error
+    check_private(folder, caller)
+
+
+def check_private(folder: Path, caller: Caller) -> None:
+    """The folder is there and the caller's.
+
+    Raises:
+        HostError: a link or somebody else's folder is in its place.
+    """
+    try:
         found = folder.lstat()
     except OSError as error:
-        raise HostError(
-            "state-dir-unusable",
-            f"{folder} cannot be made: {error.strerror}",
-            where=str(folder),
-            hint="--state-dir DIR, or MIGCTL_STATE_DIR",
-        ) from error
+        raise no_private(folder, f"cannot be used: {error.strerror}") from error
     if not stat.S_ISDIR(found.st_mode):
-        raise HostError(
-            "state-dir-unusable",
-            f"{folder} is no folder (a link is not followed)",
-            where=str(folder),
-            hint="--state-dir DIR, or MIGCTL_STATE_DIR",
-        )
+        raise no_private(folder, "is no folder (a link is not followed)")
     if found.st_uid not in {caller.uid, os.geteuid()}:
         raise HostError(
             "state-dir-not-yours",
@@ -95,40 +97,60 @@ def make_shared(folder: Path) -> None:
     except FileExistsError:
         pass
     except OSError as error:
-        raise _no_shared(folder, f"cannot be made: {error.strerror}") from error
+        raise no_shared(folder, f"cannot be made: {error.strerror}") from error
+    check_shared(folder, changing=True)
+
+
+def check_shared(folder: Path, *, changing: bool) -> None:
+    """The folder is there and safe for everybody; `changing`: root takes it over from whoever came first.
+
+    Raises:
+        HostError: a link is in its place, or others could replace files in it.
+    """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         link = stat.S_ISLNK(folder.lstat().st_mode) if folder.is_symlink() else False
         why = "is a link, which is not followed" if link else f"cannot be used: {error.strerror}"
-        raise _no_shared(folder, why) from error
+        raise no_shared(folder, why) from error
     try:
-        _check_shared(folder, descriptor)
+        _check_open_shared(folder, descriptor, changing=changing)
     except OSError as error:
-        raise _no_shared(folder, f"cannot be used: {error.strerror}") from error
+        raise no_shared(folder, f"cannot be used: {error.strerror}") from error
     finally:
         os.close(descriptor)
 
 
-def _check_shared(folder: Path, descriptor: int) -> None:
+def _check_open_shared(folder: Path, descriptor: int, *, changing: bool) -> None:
     found = os.fstat(descriptor)
     for_all = bool(found.st_mode & stat.S_IWOTH)
     sticky = bool(found.st_mode & stat.S_ISVTX)
     if os.geteuid() == 0 and found.st_uid != 0 and sticky and for_all:
         # The owner of a sticky folder may remove anybody's file in it; root takes that power from whoever came first.
-        os.fchown(descriptor, 0, 0)
-        os.fchmod(descriptor, _STICKY_FOR_ALL)
+        if changing:
+            os.fchown(descriptor, 0, 0)
+            os.fchmod(descriptor, _STICKY_FOR_ALL)
         return
     if (for_all or found.st_uid not in {0, os.geteuid()}) and not sticky:
-        raise _no_shared(folder, f"(uid {found.st_uid}) is not sticky: others could replace files in it")
+        raise no_shared(folder, f"(uid {found.st_uid}) is not sticky: others could replace files in it")
 
 
-def _no_shared(folder: Path, why: str) -> HostError:
+def no_private(folder: Path, why: str) -> HostError:
+    """The folder cannot be the caller's state directory; `why` ends the sentence."""
+    return HostError(
+        "state-dir-unusable", f"{folder} {why}", where=str(folder), hint="--state-dir DIR, or MIGCTL_STATE_DIR"
+    )
+
+
+def no_shared(folder: Path, why: str) -> HostError:
+    """The folder cannot hold the machine's locks; `why` ends the sentence."""
     return HostError(
         "run-dir-unusable",
         f"{folder} {why}",
         where=str(folder),
-        hint="sudo install -d -m 1777 /run/migctl, or MIGCTL_RUN_DIR",
+        hint="sudo install -d -m 1777 /run/migctl"
+        if folder in (SYSTEM_RUN, COMMON_RUN)
+        else "unset MIGCTL_RUN_DIR, or name a folder that all users may write to",
     )
 
 

@@ -288,5 +288,6 @@ def _unusable(path: Path, why: str) -> HostError:
         "simulator-state",
         f"{path} {why}",
         where=str(path),
-        hint=f"set MIGCTL_SIM_STATE to another file, or remove this one: rm {path}",
+        # Never advised of a device or of anything else that is no file of ours.
+        hint="set MIGCTL_SIM_STATE to another file" + (f", or remove this one: rm {path}" if path.is_file() else ""),
     )

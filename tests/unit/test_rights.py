@@ -101,9 +101,9 @@ def test_check_says_how_an_administrator_lets_a_group_make_instances() -> None:
         assert "chgrp gpu" in hint
         assert "chmod 0440" in hint
         # Nobody may write here, and that is told with both ways out.
-        assert told["state-dir-unwritable"][0] == "failure"
-        assert "--state-dir DIR" in told["state-dir-unwritable"][2]
-        assert "sudo --preserve-env" in told["run-dir-unwritable"][2]
+        assert told["state-dir-unusable"][0] == "failure"
+        assert "--state-dir DIR" in told["state-dir-unusable"][2]
+        assert "sudo --preserve-env" in told["run-dir-unusable"][2]
         assert set(ask()) == {"rights", "state-dir", "run-dir"}
 
 
