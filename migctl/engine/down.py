@@ -11,6 +11,7 @@ from migctl.core.choices import RuntimeName
 from migctl.core.events import Event
 from migctl.core.record import JobState, Record
 from migctl.engine.apply import Workshop
+from migctl.engine.drift import taken_over
 from migctl.engine.holding import is_in_use
 from migctl.engine.mode import restore
 from migctl.engine.observe import boot, check_source
@@ -70,16 +71,17 @@ def take_down(
             cancel=cancel,
             wait_for_s=wait_for_s,
         )
+        written = ledger.records(run)
         seen = shop.look(run)
         outcome = shop.take_down(dict(seen.records), seen, grace_s=grace_s, hurry=cancel)
         left = ledger.records(run)
         if left or outcome.errors:
             raise _left_over(run, left, outcome.errors)
         drop_claim(session.paths.run, session.caller, run, store_name(session.paths.state))
-        notices: tuple[Notice, ...] = ()
+        notices = taken_over(written, seen.observed)
         if known.ended_at is None:
             # A run that ended before has put its mode back: who turned it on since then is somebody else.
-            notices = restore(shop, known, {r.gpu_uuid for r in seen.records.values()})
+            notices += restore(shop, known, {r.gpu_uuid for r in seen.records.values()})
             ledger.end_run(run)
         return DownResult(run=run, removed=tuple(seen.records), notices=notices)
 

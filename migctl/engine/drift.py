@@ -67,5 +67,19 @@ def after_restart(
     )
 
 
+def taken_over(records: Sequence[Record], observed: Observed) -> tuple[Notice, ...]:
+    """The instances that are others' by now, although records of ours name them: `down` has left them alone."""
+    return tuple(
+        Notice(
+            "instance-taken",
+            f"GPU instance {record.instance.gi_id}, once of {record.job}, is not what migctl made any more: it is left alone",
+            hint="migctl status shows it; whoever made it removes it: sudo nvidia-smi mig -lgi",
+            where=f"job {record.job}",
+        )
+        for record in records
+        if record.instance is not None and standing(record.instance, observed) is Standing.TAKEN
+    )
+
+
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"

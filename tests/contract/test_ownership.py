@@ -74,7 +74,11 @@ def test_a_stranger_with_our_gi_id_but_another_profile_keeps_his_instance(site: 
         assert taken.profile_id != instance.profile_id
 
     assert any("another GPU instance is in the place" in line for line in status(site.session(), None).drift)
-    assert_left_alone(site, site.gpu_instances())
+    strangers = site.gpu_instances()
+    (notice,) = site.down().notices
+    assert notice.id == "instance-taken"
+    assert f"GPU instance {taken.gi_id}, once of one, is not what migctl made any more" in notice.message
+    site.assert_gone(strangers)
 
 
 def test_a_stranger_with_our_gi_id_at_another_placement_keeps_his_instance(site: Site) -> None:
