@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from migctl.core.choices import RuntimeName
 from migctl.core.mig import Gpu
@@ -40,11 +41,13 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
         findings += other_findings(session, boot_id)
     with _told(findings):
         findings.append(_cpus(session))
-    with _told(findings):
+    about_engine: list[Finding] = []
+    with _told(about_engine):
         if runtime is RuntimeName.DOCKER:
-            findings += engine_findings(session.runtime(runtime), gpus, simulated=session.simulated)
+            about_engine += engine_findings(session.runtime(runtime), gpus, simulated=session.simulated)
         else:
             findings.append(_ok("runtime", session.runtime(runtime).facts().name))
+    findings += [replace(finding, containers_only=True) for finding in about_engine]
     findings += rights.findings(session, _up(plan), real_gpus=bool(gpus) and not session.simulated)
     with _told(findings):
         findings += _policy(session)
@@ -59,8 +62,11 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
             findings.append(
                 _failure(blocked) if blocked is not None else _ok("plan", f"{plan.name}: {count} jobs fit at once")
             )
-    # What makes several tests fail is told once.
-    return tuple(dict.fromkeys(findings))
+    told: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        # What makes several tests fail is told once.
+        told.setdefault((finding.id, finding.message), finding)
+    return tuple(told.values())
 
 
 def _up(plan: Plan | None) -> list[str]:

@@ -59,5 +59,13 @@ def _verdict(findings: Sequence[Finding], style: Style) -> list[str]:
     parts = [f"{levels[Level.OK]} ok"]
     parts += [count(levels[Level.WARNING], "warning")] if levels[Level.WARNING] else []
     parts += [count(levels[Level.FAILURE], "failure")] if levels[Level.FAILURE] else []
-    end = "`migctl up` cannot work here yet" if levels[Level.FAILURE] else "`migctl up` can work here"
-    return hang("", f"{', '.join(parts)}: {end}", style)
+    return hang("", f"{', '.join(parts)}: {_end(findings)}", style)
+
+
+def _end(findings: Sequence[Finding]) -> str:
+    failures = [finding for finding in findings if finding.level is Level.FAILURE]
+    if not failures:
+        return "`migctl up` can work here"
+    if all(finding.containers_only for finding in failures):
+        return "`migctl up` cannot start containers here yet; with `--runtime process`, or `runtime: process` in the plan, it can work"
+    return "`migctl up` cannot work here yet"

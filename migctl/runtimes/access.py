@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, assert_never
 
 from migctl.runtimes.cdi_spec import qualified_name
-from migctl.runtimes.engine_kind import is_podman, version_of
+from migctl.runtimes.engine_kind import USE_LOCAL_ENGINE, is_podman, version_of
 
 EXPLICIT_HOOK_SINCE = 29
 """From this engine on a named driver wins (moby#50717); without a name CDI, with a possibly stale spec, is tried first (#50228)."""
@@ -19,9 +19,6 @@ HOOK_PROGRAM = "nvidia-container-runtime-hook"
 INSTALL_TOOLKIT = (
     "install nvidia-container-toolkit, run nvidia-ctk runtime configure --runtime=docker, restart the engine;"
     " or --runtime process"
-)
-USE_LOCAL_ENGINE = (
-    "use the engine of this machine: DOCKER_HOST=unix:///var/run/docker.sock, or docker context use default"
 )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from migctl.errors import HostError
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.endpoint import Endpoint, Tls
+from migctl.runtimes.engine_kind import USE_LOCAL_ENGINE, where_else
 from migctl.runtimes.socket_client import SocketClient
 
 if TYPE_CHECKING:
@@ -37,8 +38,16 @@ def connect(endpoint: Endpoint) -> Engine:
     """Ask the engine for its version, once, and pin the client to it.
 
     Raises:
-        HostError: no engine there, not permitted, or too old or new to talk to.
+        HostError: no engine there, not permitted, too old or new to talk to, or behind SSH, whose jobs could not get what is made
+            here; so no SSH client is needed.
     """
+    if endpoint.url.startswith("ssh://"):
+        raise HostError(
+            "no-gpu-access",
+            f"the engine {where_else(endpoint.url, {})}, so its containers cannot get a GPU instance of this machine",
+            where=f"{endpoint.url} ({endpoint.source})",
+            hint=f"log in there and run migctl on that machine; or here: {USE_LOCAL_ENGINE}",
+        )
     if endpoint.socket is not None:
         direct = SocketClient(endpoint.socket, lambda api: _client(endpoint, api))
         with engine_errors(endpoint):
@@ -67,7 +76,6 @@ def _client(endpoint: Endpoint, api: str | None) -> APIClient:
             tls=_tls(endpoint.tls) if endpoint.tls else False,
             max_pool_size=POOL_SIZE,
             credstore_env={"HOME": endpoint.home},
-            use_ssh_client=endpoint.url.startswith("ssh://"),
         )
         client.reload_config(endpoint.config)
     except (DockerException, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -6,6 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+USE_LOCAL_ENGINE = (
+    "use the engine of this machine: DOCKER_HOST=unix:///var/run/docker.sock, or docker context use default"
+)
+"""The way out where it runs elsewhere."""
+
 
 def is_podman(version: Mapping[str, Any]) -> bool:
     """Podman answers on Docker's API and names itself in the components."""

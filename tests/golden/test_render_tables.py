@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from migctl.core.views.findings import Finding, Level
 from migctl.core.views.tables import BoardProfiles, WorkersRow
 from migctl.core.workers import GUIDE_TABLE
 from migctl.render.check_text import check_text
+from migctl.render.console import Style
 from migctl.render.profiles_text import profiles_text
 from migctl.render.workers_text import workers_markdown, workers_text
 from tests.support import render_values as values
@@ -30,6 +32,15 @@ ROWS = tuple(
 def test_check_says_level_and_next_step_in_words(width: int, golden: Callable[[str, str], None]) -> None:
     style = replace(values.PLAIN, width=width)
     golden(f"render/check-{width}", check_text(values.FINDINGS, style, simulated="sim:a100-40gb"))
+
+
+def test_check_without_an_engine_says_that_processes_can_run() -> None:
+    engine = Finding(id="no-engine", level=Level.FAILURE, message="no container engine", containers_only=True)
+    other = Finding(id="state-dir-unusable", level=Level.FAILURE, message="it is no folder")
+
+    assert "--runtime process" in check_text((engine,), Style())
+    assert "--runtime process" not in check_text((engine, other), Style())
+    assert "can work here\n" in check_text((), Style())
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -151,6 +151,14 @@ def test_an_engine_with_another_kernel_is_not_on_this_machine() -> None:
     )
 
 
+def test_an_engine_behind_ssh_is_refused_without_any_ssh_library(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match=r"over the network \(ssh://gpu1\).*cannot get a GPU instance") as raised:
+        Containers({"HOME": str(tmp_path), "DOCKER_HOST": "ssh://gpu1"}).facts()
+
+    assert raised.value.id == "no-gpu-access"
+    assert "log in there" in str(raised.value.hint)
+
+
 def test_a_toolkit_that_refuses_the_variable_is_recognised(tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     assert toolkit_accepts_variable(config)

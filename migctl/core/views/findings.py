@@ -22,3 +22,5 @@ class Finding:
     level: Level
     message: str
     hint: str | None = None
+    containers_only: bool = False
+    """Concerns containers: jobs as processes do without it."""
