@@ -7,6 +7,8 @@ from pathlib import Path
 from migctl.cli.common import Common
 from migctl.cli.output import write, write_json, write_result
 from migctl.core.choices import RuntimeName
+from migctl.core.record import JobState
+from migctl.core.views.status import StatusView
 from migctl.errors import Drift, HostError
 
 
@@ -64,7 +66,7 @@ def show_status(common: Common, word: str | None, *, check_drift: bool, everythi
     drift: Drift | None = None
     if check_drift and view.drift:
         message = f"{len(view.drift)} differences: {'; '.join(view.drift[:5])}"
-        drift = Drift("drift", message, hint="migctl up, or migctl down")
+        drift = Drift("drift", message, hint=_way_back(view))
     if common.json:
         from migctl.render.json_status import status_json
 
@@ -75,3 +77,14 @@ def show_status(common: Common, word: str | None, *, check_drift: bool, everythi
     write(status_text(view, common.style(), everything=everything))
     if drift is not None:
         raise drift
+
+
+def _way_back(view: StatusView) -> str:
+    """The command that makes the machine what was recorded; a plain `up` does not run again what is lost."""
+    lost = [run for run in view.runs if any(job.state is JobState.LOST for job in run.jobs)]
+    if not lost:
+        return "migctl up, or migctl down"
+    return "; ".join(
+        (f"migctl resume {run.name} runs what is lost again, or " if run.plan_path else "") + f"migctl down {run.name}"
+        for run in lost
+    )

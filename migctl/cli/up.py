@@ -35,7 +35,18 @@ def bring_up(
     if common.json and not (wait or attach):
         from migctl.render.up_text import up_json
 
-        write_json(up_json(result.run, result.records, result.started, result.decision.difference, result.notices))
+        made = result.decision
+        write_json(
+            up_json(
+                result.run,
+                result.records,
+                result.started,
+                made.kept,
+                made.taken_out,
+                made.difference,
+                result.notices,
+            )
+        )
     elif not common.json:
         from migctl.render.up_text import up_text
 
@@ -44,7 +55,8 @@ def bring_up(
                 result.run,
                 result.records,
                 result.started,
-                result.decision.difference,
+                result.decision.kept,
+                result.decision.taken_out,
                 result.notices,
                 common.style(),
                 simulated=session.nvml,

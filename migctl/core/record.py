@@ -25,6 +25,11 @@ class JobState(StrEnum):
         """The job will not change any more by itself."""
         return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 
+    @property
+    def unsuccessful(self) -> bool:
+        """It has ended, and not well: run again only where that is asked for."""
+        return self.ended and self is not JobState.SUCCEEDED
+
 
 class Action(StrEnum):
     """The effects a step can have; also the name of the intent that is on disk before it."""

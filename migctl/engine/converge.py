@@ -234,6 +234,11 @@ def _result(run: Run, decision: Decision, records: Mapping[str, Record]) -> UpRe
             notices.append(
                 Notice("kept-as-it-was", f"{what}, and left as it is: {', '.join(stay)}", hint="migctl up --replace")
             )
+    again = [r for name in decision.kept if (r := records.get(name)) is not None and r.state.unsuccessful]
+    if again:
+        ends = ", ".join(f"{r.job} {r.state.value}" + (f" ({r.reason})" if r.reason else "") for r in again)
+        which = "it" if len(again) == 1 else "them"
+        notices.append(Notice("not-run-again", f"not run again: {ends}", hint=f"migctl up --retry runs {which} again"))
     return UpResult(
         run=run,
         decision=decision,

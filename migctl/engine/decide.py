@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from migctl.core.administered import device
 from migctl.core.allocate import allocate
@@ -42,11 +42,24 @@ class Decision:
     """Jobs that are not yet where they should be."""
     records: Mapping[str, Record]
     """The records that `chains` begin with."""
+    leaving: Mapping[str, Record] = field(default_factory=dict)
+    """The records that `undo` begins with."""
 
     @property
     def starting(self) -> tuple[str, ...]:
         """The jobs that will be started."""
         return tuple(c.job for c in self.chains)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The jobs of the plan that are left as they are."""
+        touched = {chain.job for chain in (*self.undo, *self.chains)}
+        return tuple(name for name in self.difference.kept if name not in touched)
+
+    @property
+    def taken_out(self) -> tuple[str, ...]:
+        """The jobs that are ended and removed for good."""
+        return tuple(chain.job for chain in self.undo if chain.job not in self.starting)
 
 
 def decide(
@@ -112,6 +125,7 @@ def decide(
         undo=tuple(steps_down(seen.records[name], seen.observed) for name in sorted(leaving)),
         chains=tuple(chains),
         records=records,
+        leaving={name: seen.records[name] for name in leaving},
     )
 
 

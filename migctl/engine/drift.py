@@ -10,6 +10,7 @@ from migctl.core.pinning import Pinning
 from migctl.core.record import JobState, Record
 from migctl.core.settle import RESTARTED, lost_by_restart
 from migctl.errors import Notice
+from migctl.runtimes.bare import Bare
 
 
 def differences(
@@ -35,6 +36,8 @@ def differences(
                 yield f"{name}: its GPU instance has no compute instance"
             case Standing.NONE | Standing.OURS | Standing.UNKNOWN:
                 pass
+        if Bare.of(record.container_id) is not None:
+            yield f"{name}: {record.reason}"
         if record.state is JobState.LOST:
             yield f"{name}: lost ({record.reason})"
         if name in pinned:

@@ -16,6 +16,7 @@ from migctl.engine.observe import Look, known_gpus
 from migctl.engine.session import Session
 from migctl.errors import Busy, JobsFailed, MigctlError
 from migctl.runtimes.api import Runtime
+from migctl.runtimes.bare import with_bare
 from migctl.runtimes.logfile import read_log
 
 
@@ -26,7 +27,7 @@ def see(session: Session, run: Run) -> tuple[Look, Runtime]:
         records = ledger.records(run.name)
         units = runtime.units(run.name, [str(ledger.folder(r.run, r.job, r.attempt)) for r in records])
     boot_now, gpus, _ = known_gpus(session)
-    observed = Observed(boot_id=boot_now, gpus=gpus, units=tuple(units))
+    observed = Observed(boot_id=boot_now, gpus=gpus, units=with_bare(units, records, boot_now))
     return Look(observed=observed, records={r.job: settle(r, observed) for r in records}), runtime
 
 

@@ -17,6 +17,7 @@ from migctl.host.claims import Claim
 from migctl.host.procfs import boot_id
 from migctl.nvml.driver import Driver
 from migctl.runtimes.api import Runtime
+from migctl.runtimes.bare import with_bare
 from migctl.store.ledger import Ledger
 
 
@@ -35,7 +36,8 @@ def look(session: Session, driver: Driver, runtime: Runtime, ledger: Ledger, run
     with ThreadPoolExecutor(1) as pool:
         units = pool.submit(runtime.units, run, folders)
         gpus = driver.gpus()
-        observed = Observed(boot_id=boot(session, driver), gpus=gpus, units=tuple(units.result()))
+        now = boot(session, driver)
+        observed = Observed(boot_id=now, gpus=gpus, units=with_bare(units.result(), records, now))
     return Look(observed=observed, records={r.job: settle(r, observed) for r in records})
 
 

@@ -96,8 +96,9 @@ def _view(
 def steps_in_words(decision: Decision) -> tuple[str, ...]:
     """What `up` would do, a sentence a step."""
     return tuple(
-        sentence(step, decision.records.get(step.job))
-        for chain in (*decision.undo, *decision.chains)
+        sentence(step, records.get(step.job))
+        for chains, records in ((decision.undo, decision.leaving), (decision.chains, decision.records))
+        for chain in chains
         for step in chain.steps
     )
 

@@ -22,6 +22,7 @@ from migctl.engine.session import Session
 from migctl.errors import MigctlError, Notice
 from migctl.host.claims import read_claims
 from migctl.host.sysfs import read_topology
+from migctl.runtimes.bare import with_bare
 from migctl.store.ledger import Ledger
 
 
@@ -38,7 +39,8 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
         boot_now, gpus, problems = known_gpus(session)
         notices += problems
         units, silent = _units(session, ledger, runs, notices)
-        observed = Observed(boot_id=boot_now, gpus=gpus, units=units)
+        recorded = [record for run in runs for record in ledger.records(run.name)]
+        observed = Observed(boot_id=boot_now, gpus=gpus, units=with_bare(units, recorded, boot_now))
         settled: dict[str, tuple[Record, ...]] = {}
         for run in runs:
             records = ledger.records(run.name)

@@ -27,15 +27,21 @@ def up_text(
     run: Run,
     records: Mapping[str, Record],
     started: Sequence[str],
-    difference: Difference,
+    kept: Sequence[str],
+    taken_out: Sequence[str],
     notices: Sequence[Notice],
     style: Style,
     *,
     simulated: str,
     quiet: bool,
 ) -> str:
-    """The run in one line, its new jobs as a table, and what was left as it is."""
-    told = count(len(started), "job") + " started" if started else "nothing to do: all jobs of the plan are there"
+    """The run in one line, its new jobs as a table, and what was left as it is.
+
+    Args:
+        kept: jobs of the plan that this call did not touch.
+        taken_out: jobs that it ended and removed for good.
+    """
+    told = _told(records, started, kept, taken_out, style)
     lines = [f"{clean(run.name, style)}: {told}" + (f"  (simulated: {simulated})" if simulated else "")]
     if quiet:
         return lines[0] + "\n"
@@ -53,15 +59,37 @@ def up_text(
     ]
     if rows:
         lines += table(_COLUMNS, rows, style)
-    if difference.kept:
-        lines.append(f"left as they are: {', '.join(difference.kept)}")
+    for what, names in (("ended and removed", taken_out), ("left as they are", kept)):
+        if names:
+            lines.append(f"{what}: {', '.join(clean(name, style) for name in names)}")
     if notices:
         lines += ["", *notice_lines(notices, style)]
     return "\n".join(lines) + "\n"
 
 
+def _told(
+    records: Mapping[str, Record], started: Sequence[str], kept: Sequence[str], taken_out: Sequence[str], style: Style
+) -> str:
+    """What was done, or why nothing was."""
+    done = [
+        f"{count(len(names), 'job')} {what}" for names, what in ((started, "started"), (taken_out, "removed")) if names
+    ]
+    if done:
+        return ", ".join(done)
+    bad = [records[name] for name in kept if name in records and records[name].state.unsuccessful]
+    if not bad:
+        return "nothing to do: all jobs of the plan are there"
+    return "nothing started; not run again: " + ", ".join(f"{clean(r.job, style)} ({r.state.value})" for r in bad)
+
+
 def up_json(
-    run: Run, records: Mapping[str, Record], started: Sequence[str], difference: Difference, notices: Sequence[Notice]
+    run: Run,
+    records: Mapping[str, Record],
+    started: Sequence[str],
+    kept: Sequence[str],
+    taken_out: Sequence[str],
+    difference: Difference,
+    notices: Sequence[Notice],
 ) -> dict[str, object]:
     """`up --json`."""
     return {
@@ -69,7 +97,8 @@ def up_json(
         "run": run.name,
         "simulated": bool(run.nvml),
         "started": list(started),
-        "kept": list(difference.kept),
+        "kept": list(kept),
+        "taken_out": list(taken_out),
         "changed": list(difference.changed),
         "removed": list(difference.removed),
         "jobs": [

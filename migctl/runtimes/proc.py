@@ -30,6 +30,20 @@ def start_ticks(pid: int) -> int | None:
     return None if fields is None else int(fields[19])
 
 
+def parent(pid: int) -> int | None:
+    """The pid of the parent (field 4); `None` when there is no such process."""
+    fields = _stat(pid)
+    return None if fields is None else int(fields[1])
+
+
+def words(pid: int) -> list[str]:
+    """The command line; nothing when it is gone or another user's secret."""
+    try:
+        return (PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return []
+
+
 def is_alive(pid: int, ticks: int | None) -> bool:
     """This very process still runs; a zombie does not."""
     fields = _stat(pid)

@@ -12,6 +12,7 @@ from migctl.core.record import JobState
 from migctl.errors import Busy, HostError
 from migctl.runtimes import proc
 from migctl.runtimes.attempt import PID, Attempt
+from migctl.runtimes.bare import Bare
 from migctl.runtimes.logfile import ended_within
 
 KILL_DEADLINE_S = 30.0
@@ -49,6 +50,41 @@ def stop_process(attempt: Attempt, grace_s: float, hurry: threading.Event | None
                 raise _stuck(attempt, unit)
     finally:
         for fd in (whole, main, *orphans):
+            if fd is not None:
+                os.close(fd)
+
+
+def stop_bare(bare: Bare, grace_s: float, hurry: threading.Event | None) -> None:
+    """The same for a job of which nothing but its process is known.
+
+    Raises:
+        Busy: a process does not die.
+        HostError: it is another user's.
+    """
+    main = proc.open_pidfd(bare.pid, bare.start_ticks)
+    if main is None:
+        return
+    shim = bare.shim
+    whole = proc.open_pidfd(*shim) if shim is not None else None
+    below = _below(bare.pid) if whole is None else []
+    try:
+        _signal(main, signal.SIGTERM)
+        _ended_or_hurried(main, grace_s, hurry)
+        below += _below(bare.pid) if whole is None else []
+        for pidfd in (main, *below):
+            _signal(pidfd, signal.SIGKILL)
+        deadline = time.monotonic() + KILL_DEADLINE_S
+        for ending in (main, whole, *below):
+            if not ended_within(ending, max(0.0, deadline - time.monotonic())):
+                raise Busy(
+                    "process-stuck",
+                    f"process {bare.pid} does not die of SIGKILL: {proc.why_stuck(bare.pid)}",
+                    where=f"process {bare.pid}",
+                    hint="it ends when the device or file server it waits for answers, or at a reboot; then migctl down again",
+                    data={"pid": bare.pid},
+                )
+    finally:
+        for fd in (main, whole, *below):
             if fd is not None:
                 os.close(fd)
 

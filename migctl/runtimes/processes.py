@@ -18,8 +18,9 @@ from migctl.core.record import JobState
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
 from migctl.runtimes import proc
 from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt
+from migctl.runtimes.bare import Bare
 from migctl.runtimes.logfile import ended_within, follow_log, read_log, write_log
-from migctl.runtimes.process_stop import KILL_DEADLINE_S, stop_process
+from migctl.runtimes.process_stop import KILL_DEADLINE_S, stop_bare, stop_process
 from migctl.runtimes.program import caller_environment, find_program, home_of, resolve_user
 from migctl.runtimes.shim_start import REFUSE, read_answer, send_task, started_shim
 
@@ -191,10 +192,17 @@ class Processes:
         Raises:
             Busy: a process does not even die of SIGKILL; pid and wait channel are in the message.
         """
-        stop_process(Attempt(handle), grace_s, hurry)
+        bare = Bare.of(handle)
+        if bare is not None:
+            stop_bare(bare, grace_s, hurry)
+        else:
+            stop_process(Attempt(handle), grace_s, hurry)
 
     def wait(self, handle: str, timeout_s: float | None = None) -> Unit | None:
         """Block until the shim, or where it was killed the main process, has ended."""
+        bare = Bare.of(handle)
+        if bare is not None:
+            return bare.wait(timeout_s)
         attempt = Attempt(handle)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
@@ -217,6 +225,8 @@ class Processes:
 
     def save_log(self, handle: str, path: str) -> None:
         """The log is a file that survives `remove`; copied only where `path` is another one."""
+        if Bare.of(handle) is not None:
+            return  # it went with the job's other files
         own = Path(handle, LOG)
         if Path(path) == own:
             return
@@ -232,6 +242,8 @@ class Processes:
         since: float | None = None,
     ) -> Iterator[bytes]:
         """The log's bytes as the job wrote them. There are no times of lines: `since` only tells whether anything is newer."""
+        if Bare.of(handle) is not None:
+            raise HostError("no-log", "the job's log is gone with its other files", where=handle, hint="migctl status")
         path = Path(handle, LOG)
         if since is not None and path.exists() and path.stat().st_mtime < since:
             tail = 0
@@ -245,8 +257,11 @@ class Processes:
         Raises:
             Busy: it still runs.
         """
+        bare = Bare.of(handle)
+        if bare is not None and bare.alive:
+            raise Busy("still-running", f"process {bare.pid} still runs", where=handle, hint="migctl stop")
         attempt = Attempt(handle)
-        unit = attempt.unit()
+        unit = attempt.unit() if bare is None else None
         if unit is None:
             return
         if attempt.held() or unit.state is JobState.RUNNING:
@@ -262,9 +277,9 @@ class Processes:
 
     def exec(self, handle: str, command: Sequence[str], *, tty: bool) -> int:  # noqa: ARG002 -- it has this very terminal
         """Run a command here with the job's CPUs, environment, folder and user; returns its exit code as a shell would."""
-        launch = Attempt(handle).read(LAUNCH)
+        launch = Attempt(handle).read(LAUNCH) if Bare.of(handle) is None else None
         if launch is None:
-            raise HostError("no-unit", "the job is not there any more", where=handle)
+            raise HostError("no-unit", "what was known of the job's start is not there any more", where=handle)
         environment = {
             **launch["environment"],
             **{k: self.environ[k] for k in ("TERM", "COLORTERM") if k in self.environ},
