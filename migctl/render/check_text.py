@@ -67,5 +67,5 @@ def _end(findings: Sequence[Finding]) -> str:
     if not failures:
         return "`migctl up` can work here"
     if all(finding.containers_only for finding in failures):
-        return "`migctl up` cannot start containers here yet; with `--runtime process`, or `runtime: process` in the plan, it can work"
+        return "`migctl up` cannot start containers here yet; it can work with `--runtime process`"
     return "`migctl up` cannot work here yet"

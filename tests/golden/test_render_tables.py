@@ -38,8 +38,8 @@ def test_check_without_an_engine_says_that_processes_can_run() -> None:
     engine = Finding(id="no-engine", level=Level.FAILURE, message="no container engine", containers_only=True)
     other = Finding(id="state-dir-unusable", level=Level.FAILURE, message="it is no folder")
 
-    assert "--runtime process" in check_text((engine,), Style())
-    assert "--runtime process" not in check_text((engine, other), Style())
+    assert "--runtime process" in check_text((engine,), Style(width=120))
+    assert "--runtime process" not in check_text((engine, other), Style(width=120))
     assert "can work here\n" in check_text((), Style())
 
 
