@@ -39,7 +39,7 @@ class Group:
 def text(x: float, y: float, words: str, *, size: int = 11, weight: str = "normal", anchor: str = "start") -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" text-anchor="{anchor}" '
-        f'fill="{TEXT}" stroke="#ffffff" stroke-width="3" paint-order="stroke">{escape(words)}</text>'
+        f'fill="{TEXT}">{escape(words)}</text>'
     )
 
 

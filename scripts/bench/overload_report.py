@@ -287,7 +287,8 @@ def write_docs(machine: Machine, measured: Sequence[Measured], situations: Mappi
     text = (
         f"{BEGIN}\n![What migctl and careful work by hand change, against naive trainings](docs/overload.svg)\n\n"
         f"{comparison(results, situations)}\n\n"
-        f"Times the naive arrangement's figure, medians of the rounds (least to most); processes with migctl's supervisors. {machine}. "
+        f"Times the naive arrangement's figure, medians of the rounds (least to most); "
+        f"processes with migctl's supervisors. {machine}. "
         f"{quietness(measured)} {turns_text(results)} [Every figure](docs/overload.md).\n{END}"
     )
     readme = ROOT / "README.md"
