@@ -1,17 +1,13 @@
 """The driver through the real pynvml and ctypes, over a small C library, does what it does over the simulator."""
 
-import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-STUB = Path(__file__).parents[1] / "data" / "nvml_stub.c"
+from migctl.nvml.simstate import SimState
+from tests.support.nvml_library import HAS_COMPILER, STUB, compiled, python
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler (cc)")
+pytestmark = pytest.mark.skipif(not HAS_COMPILER, reason="needs a C compiler (cc)")
 
 CYCLE = """
 import json, os, sys
@@ -78,32 +74,12 @@ except MigctlError as error:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("nvml")
-    command = [
-        "cc",
-        "-shared",
-        "-fPIC",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-o",
-        str(folder / "libnvidia-ml.so.1"),
-        str(STUB),
-    ]
-    subprocess.run(command, check=True, timeout=60)
-    return folder
+    return compiled(tmp_path_factory.mktemp("nvml"), "-Wall", "-Wextra", "-Werror")
 
 
-def python(code: str, library: Path | None, *arguments: str, **environment: str) -> list[object]:
-    paths = {"LD_LIBRARY_PATH": str(library)} if library else {}
-    full = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **paths, **environment}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], env=full, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert isinstance(told, list)
-    return told
+@pytest.fixture(scope="module")
+def old_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("old"), "-Wall", "-Wextra", "-Werror", "-DNVML_STUB_OLD")
 
 
 def test_the_life_cycle_is_the_same_over_the_library_and_the_simulator(library: Path, tmp_path: Path) -> None:
@@ -112,6 +88,17 @@ def test_the_life_cycle_is_the_same_over_the_library_and_the_simulator(library: 
     assert over_library == over_simulator
     assert ["no-room", "nvmlDeviceCreateGpuInstanceWithPlacement"] in over_library
     assert ["gpu-in-use", "nvmlGpuInstanceDestroy"] in over_library
+
+
+def test_the_life_cycle_is_the_same_over_a_library_before_r510(old_library: Path, tmp_path: Path) -> None:
+    state = SimState.create(tmp_path / "sim.json", "a100-40gb")
+    state.driver = "470.57.02"
+    state.save(tmp_path / "sim.json")
+    over_library = python(CYCLE, old_library, "", "unused", NVML_STUB_MIG="1")
+    over_simulator = python(CYCLE, None, "sim:a100-40gb", str(tmp_path / "sim.json"))
+    assert over_library == over_simulator
+    assert over_library[0] == "470.57.02"
+    assert any(isinstance(told, list) and [7, 19, "1g.5gb", "0:1", [0]] in told for told in over_library)
 
 
 # (function, code, the error's id, what its message contains)
@@ -145,12 +132,9 @@ def test_without_rights_instances_come_from_the_walk_over_mig_devices(library: P
 
 def test_a_library_that_lacks_a_function_is_no_traceback(library: Path, tmp_path: Path) -> None:
     code = STUB.read_text().replace("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlNothing")
-    code = code.replace("int nvmlDeviceGetMinorNumber", "static int unused").replace(
-        "{ *minor = 0;", "{ (void)unused; *minor = 0;"
-    )
+    code = code.replace("int nvmlDeviceGetMinorNumber(", "int nvmlNothingElse(")
     (tmp_path / "old.c").write_text(code)
-    command = ["cc", "-shared", "-fPIC", "-w", "-o", str(tmp_path / "libnvidia-ml.so.1"), str(tmp_path / "old.c")]
-    subprocess.run(command, check=True, timeout=60)
+    compiled(tmp_path, "-w", code=tmp_path / "old.c")
     assert python(LOOK, tmp_path) == [["1g.5gb", "0:1"], None, "the driver does not tell"]
 
 

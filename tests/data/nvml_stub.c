@@ -1,13 +1,21 @@
 /* A small libnvidia-ml.so.1 for tests: NVML's C interface (nvml.h, NVIDIA) for one GPU with two profiles, so that the real pynvml
-   and ctypes run the whole life cycle. Environment: NVML_STUB_FAIL="function=code" makes one function fail,
-   NVML_STUB_ACTIVATION the status that a mode change answers. */
+   and ctypes run the whole life cycle. It answers as the simulator does; tests compare both.
+   Environment: NVML_STUB_FAIL="function=code" makes one function fail, NVML_STUB_MIG starts with MIG mode on,
+   NVML_STUB_ACTIVATION is the status that a mode change answers, NVML_STUB_PID a process that has the whole GPU, NVML_STUB_BUSY one on every instance, NVML_STUB_NO_PERMISSION a caller
+   without rights, NVML_STUB_REUSE lets old handles stand for what is made later, NVML_STUB_MINORS_MOVE gives the GPU another
+   minor number with each change of its mode.
+   Compiled with NVML_STUB_OLD it is a library before R510: no names of profiles, no ...InfoV, no ..._v3. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define POOL 64
+#define CI_ID_BASE 16 /* no id of a compute instance profile is its index */
 typedef struct { unsigned start, size; } Placement;
-typedef struct { unsigned used, id, profile; Placement place; unsigned ci, ci_used; } Instance;
+typedef struct { unsigned used, id, profile; Placement place; unsigned ci, ci_used, mig_index; } Instance;
+typedef struct { unsigned id, p2p, slices, count, sms, ce, dec, enc, jpeg, ofa; unsigned long long mb; } GiProfile1;
 typedef struct { unsigned version, id, p2p, slices, count, sms, ce, dec, enc, jpeg, ofa; unsigned long long mb; char name[96]; } GiProfile;
+typedef struct { unsigned id, slices, count, sms, ce, dec, enc, jpeg, ofa; } CiProfile1;
 typedef struct { unsigned version, id, slices, count, sms, ce, dec, enc, jpeg, ofa; char name[96]; } CiProfile;
 typedef struct { void *device; unsigned id, profile; Placement place; } GiInfo;
 typedef struct { void *device, *gi; unsigned id, profile; Placement place; } CiInfo;
@@ -16,29 +24,63 @@ typedef struct { unsigned field, scope; long long stamp, latency; unsigned type,
 typedef struct { unsigned pid; unsigned long long used; unsigned gi, ci; } Process;
 
 enum { OK = 0, INVALID = 2, UNSUPPORTED = 3, NO_PERMISSION = 4, MISSING = 6, SMALL = 7, IN_USE = 19, FULL = 23 };
+#ifdef NVML_STUB_OLD
+static const char *const version = "470.57.02";
+static const unsigned profile_count = 8;
+#else
+static const char *const version = "580.65.06";
+static const unsigned profile_count = 18;
+#endif
 static int gpu_object, sessions;
-static unsigned current, pending;
-static Instance instances[8];
+static unsigned current, pending, minor_number, made_so_far;
+static Instance instances[POOL]; /* a slot is used once, so that old handles are invalid, unless NVML_STUB_REUSE is set */
 #define GPU ((void *)&gpu_object)
 #define FAIL(name) do { int code = planned(name); if (code) return code; if (!sessions) return 1; } while (0)
+#define GUARD() do { if (getenv("NVML_STUB_NO_PERMISSION")) return NO_PERMISSION; } while (0)
 
 static int planned(const char *name) {
     const char *plan = getenv("NVML_STUB_FAIL"), *at = plan ? strchr(plan, '=') : NULL;
     return at && strlen(name) == (size_t)(at - plan) && !strncmp(plan, name, (size_t)(at - plan)) ? atoi(at + 1) : OK;
 }
 static Instance *instance_of(void *handle) {
-    for (int i = 0; i < 8; i++) if (handle == &instances[i] && instances[i].used) return &instances[i];
+    for (int i = 0; i < POOL; i++) if (handle == &instances[i] && instances[i].used) return &instances[i];
     return NULL;
 }
 static Instance *by_part(void *handle, int mig) { /* compute instances and MIG devices point into their instance */
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < POOL; i++)
         if (instances[i].ci_used && handle == (mig ? (void *)&instances[i].ci : (void *)&instances[i].ci_used)) return &instances[i];
     return NULL;
 }
+static Instance *by_index(unsigned index) {
+    for (int i = 0; i < POOL; i++) if (instances[i].ci_used && instances[i].mig_index == index) return &instances[i];
+    return NULL;
+}
+static unsigned slices_of(const Instance *i) { return i->profile == 9 ? 3 : 1; }
+static int gi_profile(void *device, unsigned index, GiProfile1 *info) {
+    if (index >= profile_count || device != GPU) return INVALID;
+    if (index != 0 && index != 2) return UNSUPPORTED;
+    *info = index ? (GiProfile1){ 9, 0, 3, 2, 42, 3, 2, 0, 0, 0, 19968 } : (GiProfile1){ 19, 0, 1, 7, 14, 1, 0, 0, 0, 0, 4864 };
+#ifdef NVML_STUB_OLD
+    if (!current) return UNSUPPORTED;
+#endif
+    return OK;
+}
+static int ci_profile(void *handle, unsigned index, unsigned engine, CiProfile1 *info) {
+    Instance *i = instance_of(handle);
+    if (index >= 9 || engine || !i) return INVALID;
+    if (index >= slices_of(i)) return UNSUPPORTED;
+    *info = (CiProfile1){ index + CI_ID_BASE, index + 1, slices_of(i) / (index + 1), 14 * (index + 1), 0, 0, 0, 0, 0 };
+    return OK;
+}
 
-int nvmlInitWithFlags(unsigned flags) { int code = planned("nvmlInit"); if (!code) sessions++; return flags ? INVALID : code; }
+int nvmlInitWithFlags(unsigned flags) {
+    int code = planned("nvmlInit");
+    if (code) return code;
+    if (!sessions++ && getenv("NVML_STUB_MIG")) current = pending = 1;
+    return flags ? INVALID : OK;
+}
 int nvmlShutdown(void) { sessions--; return OK; }
-int nvmlSystemGetDriverVersion(char *text, unsigned size) { snprintf(text, size, "580.65.06"); return OK; }
+int nvmlSystemGetDriverVersion(char *text, unsigned size) { FAIL("nvmlSystemGetDriverVersion"); snprintf(text, size, "%s", version); return OK; }
 int nvmlDeviceGetCount_v2(unsigned *count) { FAIL("nvmlDeviceGetCount"); *count = 1; return OK; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { FAIL("nvmlDeviceGetHandleByIndex"); *device = GPU; return index ? INVALID : OK; }
 int nvmlDeviceGetUUID(void *device, char *text, unsigned size) {
@@ -50,8 +92,9 @@ int nvmlDeviceGetUUID(void *device, char *text, unsigned size) {
     return OK;
 }
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
+    FAIL("nvmlDeviceGetHandleByUUID");
     char text[96];
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < POOL; i++) {
         snprintf(text, sizeof text, "MIG-stub-%u-0", instances[i].id);
         if (instances[i].ci_used && !strcmp(uuid, text)) { *device = &instances[i].ci; return OK; }
     }
@@ -59,49 +102,72 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
     return strcmp(uuid, "GPU-stub") ? MISSING : OK;
 }
 int nvmlDeviceGetName(void *device, char *text, unsigned size) {
+    FAIL("nvmlDeviceGetName");
     Instance *i = by_part(device, 1);
-    if (i) snprintf(text, size, "NVIDIA A100-SXM4-40GB MIG %s", i->profile == 9 ? "3g.20gb" : "1g.5gb");
+    if (!i && device != GPU) return INVALID;
+    if (i) snprintf(text, size, "NVIDIA A100-SXM4-40GB MIG %s%s", i->ci_used == slices_of(i) ? "" : i->ci_used == 1 ? "1c." : "2c.", i->profile == 9 ? "3g.20gb" : "1g.5gb");
     else snprintf(text, size, "NVIDIA A100-SXM4-40GB");
     return OK;
 }
-int nvmlDeviceGetPciInfo_v3(void *device, Pci *pci) { memset(pci, 0, sizeof *pci); strcpy(pci->bus_id, "00000000:10:00.0"); return device == GPU ? OK : INVALID; }
-int nvmlDeviceGetMinorNumber(void *device, unsigned *minor) { *minor = 0; return device == GPU ? OK : INVALID; }
+int nvmlDeviceGetPciInfo_v3(void *device, Pci *pci) { FAIL("nvmlDeviceGetPciInfo"); memset(pci, 0, sizeof *pci); strcpy(pci->bus_id, "00000000:10:00.0"); return device == GPU ? OK : INVALID; }
+int nvmlDeviceGetMinorNumber(void *device, unsigned *minor) { FAIL("nvmlDeviceGetMinorNumber"); *minor = minor_number; return device == GPU ? OK : INVALID; }
 int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *total_free_used) {
+    FAIL("nvmlDeviceGetMemoryInfo");
     Instance *i = by_part(device, 1);
     if (!i && device != GPU) return INVALID;
+    if (!i && current) GUARD();
     total_free_used[0] = (i ? (i->profile == 9 ? 19968ULL : 4864ULL) : 40960ULL) << 20;
     total_free_used[1] = total_free_used[0];
     total_free_used[2] = 0;
     return OK;
 }
 int nvmlDeviceGetFieldValues(void *device, int count, Field *fields) {
+    FAIL("nvmlDeviceGetFieldValues");
     for (int i = 0; i < count; i++) { fields[i].ret = OK; fields[i].value.u = 0; }
     return device == GPU ? OK : INVALID;
 }
+#ifndef NVML_STUB_OLD
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, Process *processes) {
     FAIL("nvmlDeviceGetComputeRunningProcesses_v3");
-    if (device != GPU) { *count = 0; return OK; }
-    if (*count < 1) { *count = 1; return SMALL; }
-    *count = 1;
-    processes[0] = (Process){ (unsigned)atoi(getenv("NVML_STUB_PID") ? getenv("NVML_STUB_PID") : "1"), 3 << 20, 0xFFFFFFFF, 0xFFFFFFFF };
+    if (device == GPU && current) GUARD();
+    const char *pid = getenv("NVML_STUB_PID");
+    unsigned room = *count;
+    *count = device == GPU && pid != NULL;
+    if (room < *count) return SMALL;
+    if (*count) processes[0] = (Process){ (unsigned)atoi(pid), 3 << 20, 0xFFFFFFFF, 0xFFFFFFFF };
     return OK;
 }
+#endif
 int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *later) { FAIL("nvmlDeviceGetMigMode"); *now = current; *later = pending; return device == GPU ? OK : INVALID; }
 int nvmlDeviceSetMigMode(void *device, unsigned mode, unsigned *status) {
     FAIL("nvmlDeviceSetMigMode");
-    *status = getenv("NVML_STUB_ACTIVATION") ? (unsigned)atoi(getenv("NVML_STUB_ACTIVATION")) : 0;
+    if (device != GPU) return INVALID;
+    GUARD();
     pending = mode;
-    if (!*status) { current = mode; memset(instances, 0, sizeof instances); }
-    return device == GPU ? OK : INVALID;
-}
-int nvmlDeviceGetGpuInstanceProfileInfoV(void *device, unsigned index, GiProfile *info) {
-    FAIL("nvmlDeviceGetGpuInstanceProfileInfo");
-    if (index >= 18 || device != GPU || info->version != 0x02000098) return INVALID;
-    if (index != 0 && index != 2) return UNSUPPORTED;
-    *info = index ? (GiProfile){ 0x02000098, 9, 0, 3, 2, 42, 3, 2, 0, 0, 0, 19968, "MIG 3g.20gb" } : (GiProfile){ 0x02000098, 19, 0, 1, 7, 14, 1, 0, 0, 0, 0, 4864, "MIG 1g.5gb" };
+    *status = OK;
+    if (pending == current) return OK;
+    *status = getenv("NVML_STUB_PID") ? IN_USE : getenv("NVML_STUB_ACTIVATION") ? (unsigned)atoi(getenv("NVML_STUB_ACTIVATION")) : OK;
+    if (*status) return OK;
+    current = mode;
+    for (int i = 0; i < POOL; i++) instances[i].used = instances[i].ci_used = 0;
+    if (getenv("NVML_STUB_MINORS_MOVE")) minor_number = !minor_number;
     return OK;
 }
+int nvmlDeviceGetGpuInstanceProfileInfo(void *device, unsigned index, GiProfile1 *info) { FAIL("nvmlDeviceGetGpuInstanceProfileInfo"); return gi_profile(device, index, info); }
+#ifndef NVML_STUB_OLD
+int nvmlDeviceGetGpuInstanceProfileInfoV(void *device, unsigned index, GiProfile *info) {
+    FAIL("nvmlDeviceGetGpuInstanceProfileInfo");
+    if (info->version != 0x02000098) return INVALID; /* nvml.h: info->version is invalid */
+    GiProfile1 p;
+    int code = gi_profile(device, index, &p);
+    if (code) return code;
+    *info = (GiProfile){ 0x02000098, p.id, p.p2p, p.slices, p.count, p.sms, p.ce, p.dec, p.enc, p.jpeg, p.ofa, p.mb, "" };
+    strcpy(info->name, index ? "MIG 3g.20gb" : "MIG 1g.5gb");
+    return OK;
+}
+#endif
 int nvmlDeviceGetGpuInstancePossiblePlacements_v2(void *device, unsigned id, Placement *places, unsigned *count) {
+    FAIL("nvmlDeviceGetGpuInstancePossiblePlacements");
     if (device != GPU || (id != 9 && id != 19)) return INVALID;
     *count = id == 9 ? 2 : 7;
     for (unsigned i = 0; places && i < *count; i++) places[i] = id == 9 ? (Placement){ 4 * i, 4 } : (Placement){ i, 1 };
@@ -109,30 +175,43 @@ int nvmlDeviceGetGpuInstancePossiblePlacements_v2(void *device, unsigned id, Pla
 }
 int nvmlDeviceCreateGpuInstanceWithPlacement(void *device, unsigned id, const Placement *place, void **handle) {
     FAIL("nvmlDeviceCreateGpuInstanceWithPlacement");
+    if (device != GPU || (id != 9 && id != 19)) return INVALID;
+    GUARD();
     if (!current) return UNSUPPORTED;
-    if (device != GPU || (id != 9 && id != 19) || place->size != (id == 9 ? 4 : 1)) return INVALID;
-    int free_slot = -1;
-    for (int i = 7; i >= 0; i--) {
+    if (getenv("NVML_STUB_PID")) return IN_USE;
+    if (place->size != (id == 9 ? 4 : 1) || (id == 9 ? place->start % 4 || place->start > 4 : place->start > 6)) return FULL;
+    unsigned free_slot = getenv("NVML_STUB_REUSE") ? POOL : made_so_far, slices = id == 9 ? 3 : 1;
+    for (int i = POOL - 1; i >= 0; i--) {
         Placement other = instances[i].place;
-        if (!instances[i].used) free_slot = i;
-        else if (place->start < other.start + other.size && other.start < place->start + place->size) return FULL;
+        if (!instances[i].used) { if (getenv("NVML_STUB_REUSE")) free_slot = (unsigned)i; continue; }
+        if (place->start < other.start + other.size && other.start < place->start + place->size) return FULL;
+        slices += slices_of(&instances[i]);
     }
-    if (free_slot < 0) return FULL;
-    instances[free_slot] = (Instance){ 1, id == 9 ? 2 - place->start / 4 : 7 + place->start, id, *place, 0, 0 };
+    if (free_slot >= POOL || slices > 7) return FULL;
+    made_so_far++;
+    instances[free_slot] = (Instance){ 1, id == 9 ? 2 - place->start / 4 : 7 + place->start, id, *place, 0, 0, 0 };
     *handle = &instances[free_slot];
     return OK;
 }
 int nvmlDeviceGetGpuInstances(void *device, unsigned id, void **handles, unsigned *count) {
     FAIL("nvmlDeviceGetGpuInstances");
+    if (device != GPU || (id != 9 && id != 19)) return INVALID;
+    if (!current) return UNSUPPORTED;
+    GUARD();
     *count = 0;
-    for (int i = 0; i < 8; i++) if (instances[i].used && instances[i].profile == id) handles[(*count)++] = &instances[i];
-    return device == GPU ? OK : INVALID;
+    for (int i = 0; i < POOL; i++) if (instances[i].used && instances[i].profile == id) handles[(*count)++] = &instances[i];
+    return OK;
 }
 int nvmlDeviceGetGpuInstanceById(void *device, unsigned id, void **handle) {
-    for (int i = 0; i < 8; i++) if (instances[i].used && instances[i].id == id) { *handle = &instances[i]; return device == GPU ? OK : INVALID; }
+    FAIL("nvmlDeviceGetGpuInstanceById");
+    if (device != GPU) return INVALID;
+    if (!current) return UNSUPPORTED;
+    GUARD();
+    for (int i = 0; i < POOL; i++) if (instances[i].used && instances[i].id == id) { *handle = &instances[i]; return OK; }
     return MISSING;
 }
 int nvmlGpuInstanceGetInfo(void *handle, GiInfo *info) {
+    FAIL("nvmlGpuInstanceGetInfo");
     Instance *i = instance_of(handle);
     if (!i) return INVALID;
     *info = (GiInfo){ GPU, i->id, i->profile, i->place };
@@ -140,59 +219,77 @@ int nvmlGpuInstanceGetInfo(void *handle, GiInfo *info) {
 }
 int nvmlGpuInstanceDestroy(void *handle) {
     FAIL("nvmlGpuInstanceDestroy");
+    GUARD();
     Instance *i = instance_of(handle);
     if (!i) return INVALID;
-    if (i->ci_used) return IN_USE;
+    if (i->ci_used || getenv("NVML_STUB_BUSY")) return IN_USE;
     i->used = 0;
     return OK;
 }
+int nvmlGpuInstanceGetComputeInstanceProfileInfo(void *handle, unsigned index, unsigned engine, CiProfile1 *info) { FAIL("nvmlGpuInstanceGetComputeInstanceProfileInfo"); return ci_profile(handle, index, engine, info); }
+#ifndef NVML_STUB_OLD
 int nvmlGpuInstanceGetComputeInstanceProfileInfoV(void *handle, unsigned index, unsigned engine, CiProfile *info) {
-    Instance *i = instance_of(handle);
-    if (!i || index >= 9 || engine || info->version != 0x02000088) return INVALID;
-    if (index != 0 && !(index == 2 && i->profile == 9)) return UNSUPPORTED;
-    *info = (CiProfile){ 0x02000088, index, index + 1, index ? 1 : (i->profile == 9 ? 3 : 1), 14 * (index + 1), 0, 0, 0, 0, 0, "MIG" };
+    FAIL("nvmlGpuInstanceGetComputeInstanceProfileInfo");
+    if (info->version != 0x02000088) return INVALID;
+    CiProfile1 p;
+    int code = ci_profile(handle, index, engine, &p);
+    if (code) return code;
+    *info = (CiProfile){ 0x02000088, p.id, p.slices, p.count, p.sms, p.ce, p.dec, p.enc, p.jpeg, p.ofa, "MIG" };
     return OK;
 }
+#endif
 int nvmlGpuInstanceCreateComputeInstance(void *handle, unsigned profile, void **made) {
     FAIL("nvmlGpuInstanceCreateComputeInstance");
+    GUARD();
     Instance *i = instance_of(handle);
-    if (!i) return INVALID;
+    if (!i || profile < CI_ID_BASE || profile >= CI_ID_BASE + slices_of(i)) return INVALID;
     if (i->ci_used) return FULL;
-    i->ci_used = profile + 1;
+    for (i->mig_index = 0; by_index(i->mig_index); i->mig_index++) {}
+    i->ci_used = profile - CI_ID_BASE + 1;
     *made = &i->ci_used;
     return OK;
 }
 int nvmlGpuInstanceGetComputeInstances(void *handle, unsigned profile, void **handles, unsigned *count) {
+    FAIL("nvmlGpuInstanceGetComputeInstances");
     Instance *i = instance_of(handle);
-    *count = i && i->ci_used == profile + 1;
+    if (!i || profile < CI_ID_BASE || profile >= CI_ID_BASE + slices_of(i)) return INVALID;
+    *count = i->ci_used == profile - CI_ID_BASE + 1;
     if (*count) handles[0] = &i->ci_used;
-    return i ? OK : INVALID;
+    return OK;
 }
 int nvmlGpuInstanceGetComputeInstanceById(void *handle, unsigned id, void **made) {
+    FAIL("nvmlGpuInstanceGetComputeInstanceById");
     Instance *i = instance_of(handle);
     if (!i) return INVALID;
     *made = &i->ci_used;
     return i->ci_used && !id ? OK : MISSING;
 }
 int nvmlComputeInstanceGetInfo_v2(void *handle, CiInfo *info) {
+    FAIL("nvmlComputeInstanceGetInfo_v2");
     Instance *i = by_part(handle, 0);
     if (!i) return INVALID;
-    *info = (CiInfo){ &i->ci, i, 0, i->ci_used - 1, { 0, i->ci_used } };
+    *info = (CiInfo){ &i->ci, i, 0, i->ci_used - 1 + CI_ID_BASE, { 0, i->ci_used } };
     return OK;
 }
 int nvmlComputeInstanceDestroy(void *handle) {
     FAIL("nvmlComputeInstanceDestroy");
+    GUARD();
     Instance *i = by_part(handle, 0);
     if (!i) return INVALID;
+    if (getenv("NVML_STUB_BUSY")) return IN_USE;
     i->ci_used = 0;
     return OK;
 }
-int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count) { *count = current ? 7 : 0; return device == GPU ? OK : INVALID; }
+int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count) { FAIL("nvmlDeviceGetMaxMigDeviceCount"); *count = current ? 7 : 0; return device == GPU ? OK : INVALID; }
 int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **mig) {
-    if (device != GPU || index >= 7) return INVALID;
-    *mig = &instances[index].ci;
-    return instances[index].ci_used ? OK : MISSING;
+    FAIL("nvmlDeviceGetMigDeviceHandleByIndex");
+    if (device != GPU) return INVALID;
+    if (!current) return UNSUPPORTED;
+    if (index >= 7) return INVALID;
+    Instance *i = by_index(index);
+    if (i) *mig = &i->ci;
+    return i ? OK : MISSING;
 }
-int nvmlDeviceGetGpuInstanceId(void *mig, unsigned *id) { Instance *i = by_part(mig, 1); if (!i) return INVALID; *id = i->id; return OK; }
-int nvmlDeviceGetComputeInstanceId(void *mig, unsigned *id) { *id = 0; return by_part(mig, 1) ? OK : INVALID; }
+int nvmlDeviceGetGpuInstanceId(void *mig, unsigned *id) { FAIL("nvmlDeviceGetGpuInstanceId"); Instance *i = by_part(mig, 1); if (!i) return INVALID; *id = i->id; return OK; }
+int nvmlDeviceGetComputeInstanceId(void *mig, unsigned *id) { FAIL("nvmlDeviceGetComputeInstanceId"); *id = 0; return by_part(mig, 1) ? OK : INVALID; }
 const char *nvmlErrorString(int code) { return code == IN_USE ? "In use by another client" : "stub error"; }
