@@ -8,15 +8,27 @@ from typing import Any
 
 import pytest
 
-from migctl.nvml.codes import Code, code_of
+from migctl.nvml.codes import Code
 from migctl.nvml.models import parse_boards
 from migctl.nvml.simmodel import SimProcess
 from migctl.nvml.simstate import SimState
 from migctl.nvml.simulator import Simulator
-
-Nvml = Simulator
-NO_PROCESS = 2**22 + 5
-"""Above the kernel's largest pid."""
+from tests.support.simulated_nvml import (
+    A100_1G,
+    A100_1G10,
+    A100_1G_ME,
+    A100_2G,
+    A100_3G,
+    A100_4G,
+    A100_7G,
+    C1,
+    C2,
+    C4,
+    NO_PROCESS,
+    create,
+    refusal,
+    simulate,
+)
 
 
 @pytest.fixture
@@ -24,34 +36,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "sim.json"
 
 
-def simulate(path: Path, boards: str = "a100-40gb") -> Simulator:
-    simulator = Simulator(parse_boards(boards), path)
-    simulator.nvmlInit()
-    return simulator
-
-
 @pytest.fixture
 def nvml(path: Path) -> Simulator:
     return simulate(path)
 
 
-def create(nvml: Nvml, profile: int, start: int, size: int, gpu: int = 0) -> Any:
-    place = nvml.c_nvmlGpuInstancePlacement_t(start, size)
-    return nvml.nvmlDeviceCreateGpuInstanceWithPlacement(nvml.nvmlDeviceGetHandleByIndex(gpu), profile, byref(place))
-
-
-def refusal(call: Callable[[], object]) -> Code | None:
-    try:
-        call()
-    except Simulator.NVMLError as error:
-        return Code(code_of(error))
-    return None
-
-
 # (board, what exists as (profile id, start, size), what is wanted, what NVML answers)
-A100_1G, A100_1G_ME, A100_1G10, A100_2G, A100_3G, A100_4G, A100_7G = 19, 20, 15, 14, 9, 5, 0
-C1, C2, C4 = 16, 17, 19
-"""Compute instance profile ids: of 1, 2 and 4 slices."""
 CREATIONS: list[tuple[str, list[tuple[int, int, int]], tuple[int, int, int], Code | None]] = [
     ("a100-40gb", [], (A100_1G, 6, 1), None),
     ("a100-40gb", [], (A100_1G, 7, 1), Code.INSUFFICIENT_RESOURCES),  # the eighth memory slice has no SMs
@@ -247,6 +237,7 @@ def test_without_rights_reading_goes_and_changing_does_not(nvml: Simulator, path
         lambda: sim.nvmlDeviceSetMigMode(gpu, 0),
         lambda: sim.nvmlDeviceGetGpuInstanceById(gpu, 7),
         lambda: sim.nvmlDeviceGetComputeRunningProcesses_v3(gpu),
+        lambda: sim.nvmlDeviceGetMemoryInfo(gpu),
     ]
     assert [refusal(call) for call in allowed] == [None] * len(allowed)
     assert [refusal(call) for call in refused] == [Code.NO_PERMISSION] * len(refused)
