@@ -12,7 +12,7 @@ from migctl.core.mig import UNKNOWN_PLACEMENT, ComputeInstance, Gpu, Instance, P
 from migctl.core.plan import ByInstance, Job, Plan
 from migctl.core.selection import plan_gpus, select_gpus
 from migctl.core.share import GpuShare
-from migctl.errors import Busy, HostError, PlanError, Where
+from migctl.errors import Busy, HostError, PlanError
 
 _LISTED = 8
 """Devices named before "and N more"."""
@@ -112,7 +112,7 @@ def _refuse_other_gpu(found: Device, job: Job, gpus: Sequence[Gpu]) -> None:
             "instance-elsewhere",
             f"{found.compute.mig_uuid} is on GPU {found.gpu.index}, and gpu: selects "
             f"{', '.join(f'GPU {gpu.index}' for gpu in allowed)}",
-            where=_where(job),
+            where=job.place("gpu", "instance"),
             hint=f"gpu: {found.gpu.index}, or leave gpu: away where every job names its instance",
         )
 
@@ -123,7 +123,7 @@ def _refuse_taken(found: Device, job: Job, taker: str | None, machine: Machine) 
         raise PlanError(
             "instance-twice",
             f"{taker} and {job.name} both name {uuid}: one instance carries one job",
-            where=_where(job),
+            where=job.place("instance"),
             hint="give each job an instance of its own",
         )
     owner = machine.owners.get((found.gpu.uuid, found.instance.gi_id))
@@ -131,7 +131,7 @@ def _refuse_taken(found: Device, job: Job, taker: str | None, machine: Machine) 
         raise PlanError(
             "instance-of-a-run",
             f"{uuid} is the instance of {owner}, a run of migctl's: it is in use, and goes away with that run",
-            where=_where(job),
+            where=job.place("instance"),
             hint=f"profile: {found.instance.profile} gives the job an instance of its own",
         )
     if len(found.instance.compute_instances) > 1:
@@ -141,7 +141,7 @@ def _refuse_taken(found: Device, job: Job, taker: str | None, machine: Machine) 
         raise Busy(
             "instance-in-use",
             f"{uuid} is in use by {', '.join(machine.processes.get(pid, f'pid {pid}') for pid in users[:_LISTED])}",
-            where=_where(job),
+            where=job.place("instance"),
             hint="try again when they have ended, or name another instance",
             data={"pids": users},
         )
@@ -156,11 +156,7 @@ def _unknown(uuid: str, job: Job, machine: Machine) -> PlanError:
     return PlanError(
         "no-such-instance",
         f"no MIG device has the UUID {uuid}; {there}",
-        where=_where(job),
+        where=job.place("instance"),
         hint=f"did you mean {near[0]}?" if near else "nvidia-smi -L lists them; profile: lets migctl make one",
         data={"instances": [d.compute.mig_uuid for d in free]},
     )
-
-
-def _where(job: Job) -> Where | str:
-    return job.where or f"job {job.name}"

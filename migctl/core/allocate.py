@@ -14,7 +14,7 @@ from migctl.core.layout import lay_out
 from migctl.core.machine import Machine
 from migctl.core.memory import memory_notices
 from migctl.core.mig import ComputeSlices, Gpu
-from migctl.core.plan import ByInstance, ByProfile, BySlices, Job, Plan
+from migctl.core.plan import SIZES, ByInstance, ByProfile, BySlices, Job, Plan
 from migctl.core.pool import Pool, fair_part, make_pool
 from migctl.core.share import GpuShare
 from migctl.core.sharing import share_out
@@ -92,7 +92,7 @@ def _refuse_instances(plan: Plan, gpus: Sequence[Gpu]) -> None:
             f"GPU {gpus[0].index} ({gpus[0].name}) has no MIG, and "
             f"{', '.join(job.name for job in asking[:5])}{' …' if len(asking) > 5 else ''} "
             f"{'asks' if len(asking) == 1 else 'ask'} for a GPU instance",
-            where=asking[0].where or f"job {asking[0].name}",
+            where=asking[0].place(*SIZES),
             hint="strategy: shared, without profile, slices and instance: then each job has cores and workers of its own",
             data={"jobs": [job.name for job in asking]},
         )
@@ -162,7 +162,7 @@ def _cpu_demand(job: Job, share: GpuShare, machine: Machine) -> CpuDemand:
         cpuset=job.cpuset,
         num_workers=job.num_workers,
         storage=effective(job, machine.storage),
-        where=job.where,
+        where=job.place("cpuset", "cpus"),
     )
 
 
@@ -170,7 +170,11 @@ def _assignment(job: Job, share: GpuShare, grant: CpuGrant) -> Assignment:
     batch = None
     if job.batch_size is not None and job.batch_size_memory_mib is not None:
         batch = batch_size(
-            job.batch_size, job.batch_size_memory_mib, share.memory_mib, job.batch_fixed_memory_mib, where=job.where
+            job.batch_size,
+            job.batch_size_memory_mib,
+            share.memory_mib,
+            job.batch_fixed_memory_mib,
+            where=job.place("batch_size"),
         )
     elif job.batch_size is not None:
         batch = job.batch_size

@@ -28,7 +28,7 @@ class CpuDemand:
     num_workers: int | None = None
     """`None` = by the rule."""
     storage: Storage | None = None
-    where: Where | None = None
+    where: Where | str | None = None
 
     @property
     def place(self) -> Where | str:

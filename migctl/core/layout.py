@@ -11,7 +11,7 @@ from migctl.core.machine import Machine
 from migctl.core.mig import UNKNOWN_PLACEMENT, ComputeSlices, Gpu, MemorySlices, Profile
 from migctl.core.ownership import NOT_OURS
 from migctl.core.placement import Conflict, Demand, Occupied, Placed, Room, could_add, place, place_most
-from migctl.core.plan import Auto, GpuSelector, Job, Plan
+from migctl.core.plan import SIZES, Auto, GpuSelector, Job, Plan
 from migctl.core.selection import job_gpus
 from migctl.core.share import GpuShare, Left
 from migctl.core.sizes import auto_candidates, near_miss_notice, options
@@ -138,9 +138,7 @@ def _demand(job: Job, allowed: Sequence[Gpu], auto_size: tuple[int, int]) -> Dem
             problems.append(error)
     if not found and problems:
         first = problems[0]
-        raise type(first)(
-            first.id, first.message, where=job.where or f"job {job.name}", hint=first.hint, data=first.data
-        )
+        raise type(first)(first.id, first.message, where=job.place(*SIZES), hint=first.hint, data=first.data)
     return Demand(job.name, found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 LONGEST = 63
@@ -25,7 +26,8 @@ def problem(name: str) -> str | None:
 
 
 def sanitised(text: str, otherwise: str) -> str:
-    """The nearest allowed name; `otherwise` where nothing of `text` can stay."""
+    """The nearest allowed name: letters lose their accents, the rest becomes `-`; `otherwise` where nothing can stay."""
+    text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     return _OTHER.sub("-", text).lstrip("-_.")[:LONGEST].rstrip("-.") or otherwise
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from migctl.core.choices import CpuShare, CpuSplit, Numa, RuntimeName, Storage, Strategy
 from migctl.core.cpuset import CpuSet
@@ -41,6 +41,9 @@ class ByInstance:
 class Auto:
     """One profile for all auto jobs, the largest with which all run at once."""
 
+
+SIZES = ("profile", "memory", "slices", "instance")
+"""Keys of a job that size its GPU instance; one of them at most."""
 
 GpuRequest = ByProfile | ByMemory | BySlices | ByInstance | Auto
 
@@ -99,6 +102,8 @@ class Job:
     origin: str
     """The key under `jobs:` that it came from."""
     where: Where | None = None
+    places: tuple[tuple[str, Where], ...] = field(default=(), repr=False, compare=False)
+    """Where the values stand that may turn out wrong only on the machine."""
     request: GpuRequest = Auto()
     gpus: tuple[GpuSelector, ...] = ()
     """Empty: the plan's."""
@@ -140,6 +145,11 @@ class Job:
     user: str | None = None
     """`None` = the caller's uid:gid; `image` = the image's own."""
 
+    def place(self, *keys: str) -> Where | str:
+        """Where an error about one of these keys points: at the first that is given, else at the job."""
+        found = dict(self.places)
+        return next((found[key] for key in keys if key in found), self.where or f"job {self.name}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -165,3 +175,9 @@ class Plan:
     threads_per_core: int | None = None
     max_parallel: int | None = None
     notices: tuple[Notice, ...] = ()
+    places: tuple[tuple[str, Where], ...] = field(default=(), repr=False, compare=False)
+    """As a job's, of the plan's own keys."""
+
+    def place(self, key: str) -> Where | None:
+        """Where an error about this key points, if it stands in a file."""
+        return dict(self.places).get(key)

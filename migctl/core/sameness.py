@@ -11,7 +11,7 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.plan import Job
 
 # Where a job stands in the file says nothing about what it is.
-_PLACE = frozenset({"where", "origin"})
+_PLACE = frozenset({"where", "places", "origin"})
 
 
 def spec(job: Job, *, with_environment: bool = False) -> str:

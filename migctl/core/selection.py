@@ -48,7 +48,7 @@ def job_gpus(job: Job, plan: Plan, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     try:
         return select_gpus(job.gpus or plan.gpus, gpus, plan.strategy)
     except PlanError as error:
-        where = (job.where or f"job {job.name}") if job.gpus else error.where
+        where = job.place("gpu") if job.gpus else plan.place("gpu") or error.where
         raise PlanError(error.id, error.message, where=where, hint=error.hint, data=error.data) from None
 
 

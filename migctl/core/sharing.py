@@ -44,7 +44,7 @@ def share_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[s
             raise DoesNotFit(
                 "never-fits",
                 f"{job.name} declares {wanted} MiB of GPU memory; {largest.name} has {largest.memory_mib} MiB",
-                where=job.where or f"job {job.name}",
+                where=job.place("memory"),
                 hint="declare less, or choose a larger GPU",
                 data={"jobs": [job.name]},
             )
@@ -55,7 +55,7 @@ def share_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[s
                 "shared-memory-full",
                 f"{job.name} declares {wanted} MiB of GPU memory; beside the jobs before it "
                 f"{max(free[gpu.uuid] for gpu in allowed)} MiB are left",
-                where=job.where or f"job {job.name}",
+                where=job.place("memory"),
                 hint="start it when another job has ended, or declare less memory",
                 data={"jobs": [job.name]},
             )

@@ -76,7 +76,7 @@ def storage_notices(jobs: Sequence[Job], found: Mapping[str, DataDevice]) -> tup
             "storage-unknown",
             f"storage: auto changes nothing for {_names(some)}, as the device behind the data is not known ({why})",
             hint="write storage: nvme, ssd or hdd",
-            where=some[0].where,
+            where=some[0].place("storage"),
         )
         for why, some in reasons.items()
     )

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
-from migctl.core.plan import Auto, ByMemory, Job, Plan
+from migctl.core.plan import SIZES, Auto, ByMemory, Job, Plan
 from migctl.core.selection import job_gpus
 from migctl.core.share import GpuShare
-from migctl.errors import Busy, DoesNotFit, HostError, MigctlError, Where
+from migctl.errors import Busy, DoesNotFit, HostError, MigctlError
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def _fitting(job: Job, allowed: Sequence[Gpu]) -> tuple[Gpu, ...]:
         raise HostError(
             "no-mig",
             f"GPU {first.index} ({first.name}) has no MIG, and {job.name} asks for a GPU instance on it",
-            where=_where(job),
+            where=job.place(*SIZES),
             hint="leave profile and slices out: the job gets the whole GPU; or choose another gpu",
             data={"jobs": [job.name]},
         )
@@ -69,7 +69,7 @@ def _fitting(job: Job, allowed: Sequence[Gpu]) -> tuple[Gpu, ...]:
         raise DoesNotFit(
             "never-fits",
             f"{job.name} asks for {wanted} MiB of GPU memory; {largest.name} has {largest.memory_mib} MiB",
-            where=_where(job),
+            where=job.place("memory"),
             hint="ask for less, or choose a larger GPU",
             data={"jobs": [job.name]},
         )
@@ -91,18 +91,14 @@ def _taken(job: Job, gpu: Gpu, takers: Mapping[str, str], machine: Machine) -> M
         return DoesNotFit(
             "gpu-taken",
             f"{job.name} asks for all of GPU {gpu.index} ({gpu.name}), which {own} has",
-            where=_where(job),
+            where=job.place("gpu"),
             hint="start it when the other has ended, or strategy: shared for several jobs on one GPU",
             data={"jobs": [job.name]},
         )
     return Busy(
         "gpu-taken",
         f"{job.name} asks for all of GPU {gpu.index} ({gpu.name}), which {_stranger(gpu, machine)} uses",
-        where=_where(job),
+        where=job.place("gpu"),
         hint="try again when that has ended, or choose another gpu",
         data={"jobs": [job.name]},
     )
-
-
-def _where(job: Job) -> Where | str:
-    return job.where or f"job {job.name}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from migctl.core.choices import RuntimeName, Storage, Strategy
 from migctl.core.command import processes_per_node, shell_operators
 from migctl.core.handover import HANDED
-from migctl.core.plan import Auto, ByInstance, ByMemory, ByProfile, BySlices, GpuRequest, Job, Volume
+from migctl.core.plan import SIZES, Auto, ByInstance, ByMemory, ByProfile, BySlices, GpuRequest, Job, Volume
+from migctl.errors import Where
 from migctl.planfile.environment import Environments
 from migctl.planfile.expand import Draft
 from migctl.planfile.gpu_fields import is_label_form
@@ -24,7 +25,12 @@ CONTAINER_ONLY = (
 )  # fmt: skip
 """Keys that mean nothing to a process."""
 
-_SIZES = ("profile", "memory", "slices", "instance")
+_TOLD_LATER = (
+    "profile", "memory", "slices", "instance", "gpu", "cpus", "cpuset", "num_workers", "batch_size", "batch_size_memory",
+    "storage", "image", "command", "entrypoint", "volumes", "user",
+)  # fmt: skip
+"""Keys whose values only the machine can refuse."""
+
 _DEFAULT_FIXED_MIB = 1536
 _OWN_LABELS = "io.migctl."
 
@@ -61,6 +67,7 @@ def job(draft: Draft, setting: Setting) -> Job:
         name=draft.name,
         origin=draft.origin,
         where=report.place(draft.start),
+        places=places(draft.nodes, _TOLD_LATER, report),
         request=_request(draft, setting),
         gpus=model.gpu or (),
         cpus=model.cpus,
@@ -96,6 +103,12 @@ def job(draft: Draft, setting: Setting) -> Job:
     )
 
 
+def places(nodes: Mapping[str, Node], keys: Iterable[str], report: Report) -> tuple[tuple[str, Where], ...]:
+    """Where the values of these keys stand, as far as they do in the file."""
+    found = ((key, report.place(nodes[key].start)) for key in keys if key in nodes)
+    return tuple((key, where) for key, where in found if where is not None)
+
+
 def _start(draft: Draft, key: str) -> int:
     node = draft.nodes.get(key)
     return draft.start if node is None else node.start
@@ -103,7 +116,7 @@ def _start(draft: Draft, key: str) -> int:
 
 def _request(draft: Draft, setting: Setting) -> GpuRequest:
     model, report = draft.model, setting.report
-    given = [key for key in _SIZES if key in draft.nodes]
+    given = [key for key in SIZES if key in draft.nodes]
     if len(given) > 1:
         last = max(given, key=lambda key: draft.nodes[key].start)
         report.error(

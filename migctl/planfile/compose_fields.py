@@ -134,7 +134,7 @@ def port(node: object) -> Port:
     """`[ip:][host:]container[/protocol]`, a number, or Compose's long form."""
     if isinstance(node, Mapping):
         return _long_port(node)
-    if isinstance(node, Scalar) and node.plain and kind(node) == "int":
+    if isinstance(node, Scalar) and node.plain and kind(node) == "a whole number":
         return Port(_port_number(str(whole(node))), 0)
     spelt = text(node)
     match = _PORT.fullmatch(spelt)

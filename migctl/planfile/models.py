@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchem
 
 from migctl.planfile.compose_fields import Arguments, EnvFiles, Environment, Hosts, Labels, Ports, Ulimits
 from migctl.planfile.gpu_fields import Cores, Cpus, Gpus, Instance, Natural, Positive, Profile, Workers
+from migctl.planfile.image_field import Image
 from migctl.planfile.mount_fields import Tmpfs, Volumes
 from migctl.planfile.plain_fields import (
     Flag,
@@ -143,7 +144,7 @@ class JobModel(BaseModel):
     snapshot: Flag | None = Field(None, description="Whether a copy of the source is taken at up (false).")
     mps: Later = Field(None, description="Share an instance through MPS.")
     per_instance: Later = Field(None, description="Jobs on one instance (1).")
-    image: Text | None = Field(None, description="Image of the container.")
+    image: Image | None = Field(None, description="Image of the container.")
     pull_policy: PullPolicy | None = Field(None, description="missing (default), always or never.")
     command: Arguments | None = Field(
         None, description="List of arguments, or a string that is split as a shell would, without a shell."

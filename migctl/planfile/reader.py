@@ -12,7 +12,7 @@ from migctl.core import names
 from migctl.core.choices import CpuShare, CpuSplit, Numa, RuntimeName, Strategy
 from migctl.core.plan import Plan
 from migctl.errors import PlanError, Problems, Where
-from migctl.planfile.assemble import Setting, job
+from migctl.planfile.assemble import Setting, job, places
 from migctl.planfile.checks import check
 from migctl.planfile.environment import Environments
 from migctl.planfile.expand import drafts
@@ -240,6 +240,7 @@ def _build(
         threads_per_core=model.threads_per_core,
         max_parallel=model.max_parallel,
         notices=report.notices,
+        places=places(filled, ("gpu", "reserve_cores"), report),
     )
 
 
@@ -262,7 +263,8 @@ def _jobs(root: MappingNode, node: Node | None, report: Report) -> MappingNode |
     if not isinstance(node, MappingNode):
         report.error("bad-value", f"jobs must be a mapping from name to keys, got {kind(node)}", node.start)
         return None
-    if not any(not key.startswith("x-") for key in node.entries):
+    named = any(not key.startswith("x-") for key in node.entries)
+    if not named and not any(error.id == "bad-key" for error in report.errors):
         report.error("no-jobs", "jobs is empty", node.start, "write jobs: {NAME: {image: …, command: …}}")
     return node
 

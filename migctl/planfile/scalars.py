@@ -33,23 +33,23 @@ def kind(node: Node | object) -> str:
     if is_null(node):
         return "nothing"
     if node.text in _TRUE or node.text in _FALSE:
-        return "bool"
+        return "a truth value"
     if _INT.fullmatch(node.text):
-        return "int"
+        return "a whole number"
     if _FLOAT.fullmatch(node.text):
-        return "float"
+        return "a number"
     return "text"
 
 
 def shown(node: Node | object) -> str:
-    """A value for a message: as spelt, with its type where that is the point."""
+    """A value for a message: as spelt, in quotes where it could be taken for something else."""
     if not isinstance(node, Scalar):
         return kind(node)
     what = kind(node)
     if what == "nothing":
         return what
     text = node.text if len(node.text) <= 60 else node.text[:57] + "…"
-    return f"{text} ({what})" if node.plain and what != "text" else repr(text)
+    return text if node.plain and what != "text" else repr(text)
 
 
 def is_null(node: Node) -> bool:
@@ -103,7 +103,7 @@ def verbatim(node: object) -> str:
 
 def word(node: object) -> str:
     """Text or a plain number, e.g. a user or group: `1000` and `"1000"` alike."""
-    if isinstance(node, Scalar) and node.plain and kind(node) == "int" and not old_reading(node.text):
+    if isinstance(node, Scalar) and node.plain and kind(node) == "a whole number" and not old_reading(node.text):
         return node.text
     return text(node)
 
@@ -122,6 +122,8 @@ def whole(node: object) -> int:
             return int(node.text)
         if re.fullmatch(r"[-+]?[0-9]{1,9}\.0+", node.text):
             return int(float(node.text))
+        if _INT.fullmatch(node.text) or re.fullmatch(r"[-+]?[0-9.]+[eE]\+?[0-9]+", node.text):
+            raise Refusal(f"must be a whole number of at most 18 digits, all written out, got {shown(node)}")
     hint = (
         "write it without quotes"
         if isinstance(node, Scalar) and re.fullmatch(r"[0-9]+", node.text) and not node.plain

@@ -19,6 +19,7 @@ _SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.
 
 MIB = 1 << 20
 _LARGEST = 1 << 60
+_MOST_ZEROS = 9
 _LONGEST_S = 366 * 86400.0
 
 
@@ -31,13 +32,19 @@ def size_bytes(node: object) -> int:
         raise Refusal(f"must be a size like 8g, and {spelt} is {other} for many YAML readers", id="yaml-number")
     match = _SIZE.fullmatch(spelt)
     if match is None or (match[4] and not match[3]):
+        if re.fullmatch(r"[0-9]{16,}(\.[0-9]*)? ?[kmgtp]?i?b?", spelt, re.IGNORECASE):
+            raise _out_of_range(node)
         raise Refusal(f"must be a size like 8g, 512m or 1.5gb, got {shown(node)}", _size_hint(spelt))
     value = int(float(match[1] + (match[2] or "")) * 1024 ** _POWERS[match[3].lower()])
     if match[2] is None:
         value = int(match[1]) * 1024 ** _POWERS[match[3].lower()]
     if value <= 0 or value > _LARGEST:
-        raise Refusal(f"must be more than nothing and less than an exbibyte, got {shown(node)}")
+        raise _out_of_range(node)
     return value
+
+
+def _out_of_range(node: Scalar) -> Refusal:
+    return Refusal(f"must be more than nothing and less than an exbibyte, got {shown(node)}")
 
 
 def sizeable_bytes(node: object) -> int:
@@ -89,5 +96,9 @@ def _clock(spelt: str) -> str | None:
 
 
 def _size_hint(spelt: str) -> str | None:
-    match = re.match(r"([0-9.]+)", spelt)
-    return f"write {match[1].rstrip('.')}g or {match[1].rstrip('.')}m" if match else None
+    """The number with a unit that is known; nothing where the number itself is spelt in a way that sizes have not."""
+    exponent = re.fullmatch(r"([0-9]{1,6})(?:\.0*)?e\+?([0-9]{1,2}) ?([kmgt])i?b?", spelt, re.IGNORECASE)
+    if exponent and int(exponent[2]) <= _MOST_ZEROS:
+        return f"write {exponent[1]}{'0' * int(exponent[2])}{exponent[3].lower()}"
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\.? ?[a-z]*", spelt, re.IGNORECASE)
+    return f"write {match[1]}g or {match[1]}m" if match and not re.match(r"[0-9.]+e", spelt, re.IGNORECASE) else None

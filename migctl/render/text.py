@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from migctl.core.words import count as count
 from migctl.render.console import Style
 
 _SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -178,11 +179,6 @@ def sides(left: str, right: str, style: Style) -> str:
 def gib(mib: int | None, digits: int = 1) -> str:
     """MiB as `4.8 GiB`; unknown is `n/a`."""
     return "n/a" if mib is None else f"{mib / 1024:.{digits}f} GiB"
-
-
-def count(number: int, singular: str, plural: str = "") -> str:
-    """`1 core`, `2 cores`."""
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
 def duration(seconds: float) -> str:

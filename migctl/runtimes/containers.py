@@ -105,7 +105,7 @@ class Containers:
                 PlanError(
                     "no-bind-source",
                     f"the volume's source {volume.source} does not exist (docker would make it, as root)",
-                    where=job.where or f"job {job.name}",
+                    where=job.place("volumes"),
                     hint=f"mkdir -p {volume.source}",
                 )
                 for job in jobs

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from migctl.errors import Busy, HostError, MigctlError, PlanError
+from migctl.errors import Busy, HostError, MigctlError, PlanError, Where
 from migctl.runtimes.endpoint import Endpoint
 from migctl.runtimes.socket_client import Refused
 
@@ -166,7 +166,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def translate(status: int | None, text: str, *, where: str | None = None) -> MigctlError:
+def translate(status: int | None, text: str, *, where: Where | str | None = None) -> MigctlError:
     """The error for an answer with this HTTP status and text."""
     text = " ".join(text.split()).removeprefix("Error response from daemon: ")
     for rule in RULES:
@@ -219,7 +219,7 @@ def unreachable(error: BaseException, endpoint: Endpoint) -> HostError:
 
 
 @contextmanager
-def engine_errors(endpoint: Endpoint, where: str | None = None) -> Iterator[None]:
+def engine_errors(endpoint: Endpoint, where: Where | str | None = None) -> Iterator[None]:
     """Everything that the engine or the SDK answers inside comes out as migctl's."""
     try:
         yield

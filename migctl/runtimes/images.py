@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from migctl.core.plan import Job
-from migctl.errors import HostError, MigctlError, PlanError
+from migctl.errors import HostError, MigctlError, PlanError, Where
 from migctl.runtimes.api import ProgressReport
 from migctl.runtimes.docker_errors import engine_errors, translate
 from migctl.runtimes.engine_client import Engine
@@ -30,7 +30,7 @@ def prepare_images(
     engine: Engine, jobs: Sequence[Job], on_progress: ProgressReport | None
 ) -> tuple[dict[str, Image], list[MigctlError]]:
     """Job → image, and what is wrong. Equal images are looked at once, several of them side by side."""
-    wanted: dict[tuple[str, str], str] = {}
+    wanted: dict[tuple[str, str], Where | str] = {}
     problems: list[MigctlError] = []
     for job in jobs:
         if job.image is None:
@@ -43,9 +43,9 @@ def prepare_images(
                 )
             )
         else:
-            wanted.setdefault((job.image, job.pull_policy), f"job {job.name}")
+            wanted.setdefault((job.image, job.pull_policy), job.place("image"))
 
-    def one(item: tuple[tuple[str, str], str]) -> Image | MigctlError:
+    def one(item: tuple[tuple[str, str], Where | str]) -> Image | MigctlError:
         (name, policy), where = item
         try:
             return _resolve(engine, name, policy, where, on_progress)
@@ -80,7 +80,7 @@ def image_of(data: dict[str, Any]) -> Image:
     return Image(data["Id"], any(v.partition("=")[0] == "CUDA_VISIBLE_DEVICES" for v in variables))
 
 
-def _resolve(engine: Engine, name: str, policy: str, where: str, on_progress: ProgressReport | None) -> Image:
+def _resolve(engine: Engine, name: str, policy: str, where: Where | str, on_progress: ProgressReport | None) -> Image:
     data = look_up(engine, name) if policy != "always" else None
     if data is None and policy == "never":
         raise HostError(
@@ -107,7 +107,7 @@ def _resolve(engine: Engine, name: str, policy: str, where: str, on_progress: Pr
     return image_of(data)
 
 
-def _pull(engine: Engine, name: str, where: str, on_progress: ProgressReport | None) -> None:
+def _pull(engine: Engine, name: str, where: Where | str, on_progress: ProgressReport | None) -> None:
     from docker.utils import parse_repository_tag
 
     repository, tag = parse_repository_tag(name)
@@ -135,7 +135,7 @@ def _pull(engine: Engine, name: str, where: str, on_progress: ProgressReport | N
         raise _pull_failed(engine, name, where, error) from error
 
 
-def _pull_failed(engine: Engine, name: str, where: str, error: MigctlError) -> HostError:
+def _pull_failed(engine: Engine, name: str, where: Where | str, error: MigctlError) -> HostError:
     config = engine.endpoint.config
     credentials = f"credentials of {config}" if Path(config).is_file() else f"no credentials: there is no {config}"
     return HostError(

@@ -70,7 +70,7 @@ class Processes:
         for job in jobs:
             words = (*(job.entrypoint or ()), *(job.command or ()))
             try:
-                resolve_user(None if job.user == "image" else job.user, where=f"job {job.name}")
+                resolve_user(None if job.user == "image" else job.user, where=job.place("user"))
                 if not words:
                     raise PlanError(
                         "no-command",
@@ -80,7 +80,7 @@ class Processes:
                     )
                 if "${" not in words[0]:
                     search = dict(job.environment).get("PATH", environ.get("PATH", os.defpath))
-                    find_program(words[0], search, job.working_dir, where=job.where or f"job {job.name}")
+                    find_program(words[0], search, job.working_dir, where=job.place("entrypoint", "command"))
             except MigctlError as error:
                 problems.append(error)
         if len(problems) > 1:

@@ -14,6 +14,7 @@ from migctl.errors import HostError, PlanError, Where
 
 _OF_THE_SHELL = ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "PYTHONPATH")
 _ANCESTORS = 6
+_OWN_ENVIRONMENT = "activate its environment before migctl, or give the whole path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +76,29 @@ def find_program(name: str, search: str, folder: str | None, *, where: Where | s
             return name  # known only when the plan's folder is
         place = os.path.normpath(os.path.join(base, name))  # noqa: PTH118 -- Path would drop "./"
         found = place if os.access(place, os.X_OK) and not Path(place).is_dir() else None
-        looked = f"at {place}"
+        why, hint = _why_no_program(Path(place))
     else:
         places = [os.path.join(base, part or ".") for part in search.split(os.pathsep)]  # noqa: PTH118 -- as above
         found = shutil.which(name, path=os.pathsep.join(places))
-        looked = f"on the PATH {search}"
+        why, hint = f"is no program in any of the {len(places)} folders of PATH", _OWN_ENVIRONMENT
     if found is None:
         raise PlanError(
             "no-program",
-            f"{name} is no program {looked}",
+            f"{name} {why}",
             where=where,
-            hint="activate its environment before migctl, or give the whole path",
-            data={"program": name},
+            hint=hint,
+            data={"program": name, "path": search},
         )
     return found
+
+
+def _why_no_program(place: Path) -> tuple[str, str]:
+    """Why a path cannot be run, and what to do about it."""
+    if place.is_dir():
+        return "is a folder, not a program", "name a program in it"
+    if place.exists():
+        return "is not executable", f"chmod +x {place}, or name the program that reads it: [python3, {place.name}]"
+    return f"does not exist{'' if place.parent.is_dir() else f': there is no folder {place.parent}'}", _OWN_ENVIRONMENT
 
 
 def resolve_user(user: str | None, *, where: Where | str) -> Identity | None:

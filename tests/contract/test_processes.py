@@ -406,7 +406,7 @@ def test_root_runs_the_job_as_its_user_who_also_owns_the_files(processes: Proces
 
 def test_programs_and_commands_are_checked_before_anything_changes(processes: Processes) -> None:
     processes.prepare([job(), job(command=("${MIGCTL_JOB}",))], simulated=False)
-    with pytest.raises(PlanError, match="no program on the PATH") as error:
+    with pytest.raises(PlanError, match="no program in any of the") as error:
         processes.prepare([job(command=("no-such-program",))], simulated=False)
     assert error.value.id == "no-program"
     with pytest.raises(PlanError) as error:

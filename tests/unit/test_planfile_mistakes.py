@@ -22,8 +22,8 @@ SYNTAX = (
     ("[1]", "not-a-plan", "1:1", "here is a list", "jobs:"),
     ("jobs:", "no-jobs", "1:1", "jobs is empty", "NAME"),
     ("name: x", "no-jobs", "1:1", "no jobs", "NAME"),
-    ("jobs: 3", "bad-value", "1:7", "jobs must be a mapping from name to keys, got int", None),
-    ("jobs: {a: 3}", "bad-job", "1:11", "job a must be a mapping of keys, got int", "indented"),
+    ("jobs: 3", "bad-value", "1:7", "jobs must be a mapping from name to keys, got a whole number", None),
+    ("jobs: {a: 3}", "bad-job", "1:11", "job a must be a mapping of keys, got a whole number", "indented"),
     ("jobs:\n\ta: {image: i}\n", "yaml-tab", "2:1", "line 2: tab used for indentation", "spaces"),
     ("jobs:\n  a:\n  \timage: x\n", "yaml-tab", "3:3", "line 3: tab used for indentation", "spaces"),
     ("name: MIG-1: x", "yaml-syntax", "1:12", "a second ': '", "quote the value"),
@@ -52,7 +52,6 @@ PLAN = (
     ("gpus: 2", "gpu-by-other-way", "1:1", "each job gets one instance", "write gpu"),
     ("services: {}", "compose-file", "1:1", "Compose file", "jobs"),
     ("mig-configs: {}", "mig-parted-file", "1:1", "mig-parted", "profile"),
-    ("image: x", "unknown-key", "1:1", "image belongs to a job", "defaults"),
     ("name: no", "quote-it", "1:7", "name must be text, and no is a truth value", 'quote it: "no"'),
     ("name: ../x", "bad-name", "1:7", "may hold only", "write x"),
     ("name: ${X}", "bad-name", "1:7", "may hold only", "no ${…}"),
@@ -64,7 +63,7 @@ PLAN = (
     ("slurm: {partition: p}", "not-available-yet", "1:8", "slurm is", "this machine"),
     ("fail_fast: true", "not-available-yet", "1:12", "fail_fast", "delete"),
     ("stagger: 5s", "not-available-yet", "1:10", "stagger", "sleep"),
-    ("stagger: 5", "bad-value", "1:10", "stagger must be a time like 1m30s, got 5 (int)", "write 5s"),
+    ("stagger: 5", "bad-value", "1:10", "stagger must be a time like 1m30s, got 5", "write 5s"),
     ("on_finish: down", "not-available-yet", "1:12", "on_finish", "migctl down"),
     ("on_reboot: resume", "not-available-yet", "1:12", "on_reboot", "migctl up"),
     ("notify: mail", "not-available-yet", "1:9", "notify", "migctl wait"),
@@ -88,16 +87,20 @@ JOBS = (
     ("num_worker: 3", "unknown-key", 5, "num_worker is not a key of a job", "did you mean num_workers?"),
     ("env: {}", "unknown-key", 5, "env is not a key", "environment"),
     ("name: x", "unknown-key", 5, "its key under jobs", "jobs: {NAME: …}"),
-    ("profile: 19", "bad-profile", 14, "profile must be like 1g.10gb, got 19 (int)", "migctl profiles"),
+    ("profile: 19", "bad-profile", 14, "profile must be like 1g.10gb, got 19", "migctl profiles"),
     ("profile: 1g5gb", "bad-profile", 14, "got '1g5gb'", "did you mean 1g.5gb?"),
     ("profile: 1c.3g.20gb", "bad-profile", 14, "a job gets a whole one", "write 3g.20gb"),
     ("profile: 1g.5gb\n    memory: 4g", "two-sizes", 13, "job a gives profile and memory", "keep one"),
     ("profile: 1g.5gb\n    slices: 1", "two-sizes", 13, "profile and slices", "keep one"),
     ("memory: 10", "bad-value", 13, "10 bytes", "give a unit: 10m or 10g"),
     ("memory: 10x", "bad-value", 13, "a size like 8g, 512m or 1.5gb, got '10x'", "write 10g or 10m"),
-    ("slices: 1.5", "bad-value", 13, "a whole number, got 1.5 (float)", None),
+    ("memory: 1e3GiB", "bad-value", 13, "got '1e3GiB'", "write 1000g"),
+    ("memory: 5e99GiB", "bad-value", 13, "got '5e99GiB'", None),
+    ("memory: 99999999999999999999GiB", "bad-value", 13, "less than an exbibyte", None),
+    ("memory: 1.5 GiB.", "bad-value", 13, "a size like 8g", None),
+    ("slices: 1.5", "bad-value", 13, "a whole number, got 1.5", None),
     ("slices: {1g.5gb: 2}", "bad-value", 13, "got a mapping", None),
-    ("cpus: 2.5", "bad-value", 11, "whole physical cores, got 2.5 (float)", "no fractions"),
+    ("cpus: 2.5", "bad-value", 11, "whole physical cores, got 2.5", "no fractions"),
     ("cpus: 012", "yaml-number", 11, "012 is an octal number", "write 12"),
     ("cpus: 1_0", "yaml-number", 11, "1_0 is the number 10", "write 10"),
     ("cpus: '4'", "bad-value", 11, "got '4'", "without quotes"),
@@ -106,7 +109,7 @@ JOBS = (
     ("cpuset: 3-1", "bad-value", 13, "runs backwards", None),
     ("cpuset: []", "bad-value", 13, "names no CPU", "0-3,8"),
     ("num_workers: atuo", "bad-value", 18, "auto or a whole number", "did you mean auto?"),
-    ("stop_grace_period: 60", "bad-value", 24, "a time like 1m30s, got 60 (int)", "write 60s"),
+    ("stop_grace_period: 60", "bad-value", 24, "a time like 1m30s, got 60", "write 60s"),
     ("stop_grace_period: 1:30", "yaml-number", 24, "a number in base 60", "write 1m30s, or 1h30m"),
     ("timeout: 1:30:00", "yaml-number", 14, "a number in base 60", "write 1h30m"),
     ("timeout: 2h", "not-available-yet", 14, "timeout is not available yet", "timeout 2h"),
@@ -121,7 +124,7 @@ JOBS = (
     ("instance: MIG-GPU-12/1/0", "old-mig-uuid", 15, "before driver 470", "nvidia-smi -L"),
     ("instance: [MIG-1, MIG-2]", "two-instances", 15, "one GPU instance", "one UUID"),
     ("instance: MIG-1,MIG-2", "two-instances", 15, "one GPU instance", "one UUID"),
-    ("instance: 7", "quote-it", 15, "7 is int for YAML", "quote"),
+    ("instance: 7", "quote-it", 15, "7 is a whole number for YAML", "quote"),
     ("needs: [b]", "not-available-yet", 12, "needs is not available yet", "plan of its own"),
     ("retries: 2", "not-available-yet", 14, "retries", "--retry"),
     ("resumable: true", "not-available-yet", 16, "resumable", "--retry"),
@@ -134,7 +137,7 @@ JOBS = (
     ("command: [a, ]", None, 0, "", None),
     ("command: [a, ~, ]", None, 0, "", None),
     ("command:\n      - a\n      -", "bad-value", 8, "an empty item (number 2)", '""'),
-    ("command: 3", "quote-it", 14, "3 is int for YAML", "quote"),
+    ("command: 3", "quote-it", 14, "3 is a whole number for YAML", "quote"),
     ("environment: {A: [1]}", "bad-value", 22, "environment.A must be one value", None),
     ("environment: [A=1, A=2]", "duplicate-key", 24, "A twice", "delete"),
     ("environment: {CUDA_VISIBLE_DEVICES: 0}", "gpu-variable", 19, "chooses GPUs past the plan", "delete"),
@@ -176,10 +179,13 @@ JOBS = (
     ("working_dir: /${MIGCTL_JOB}", "variable-of-start", 19, "only when the job starts", "environment"),
     ("command: ${matrix.x}", "unknown-variable", 14, "there is no matrix", "add matrix"),
     ("command: ${matrix.lrr}\n    matrix: {lr: [1]}", "unknown-variable", 14, "no key", "${matrix.lr}"),
-    ("matrix: {lr: 0.1}", "bad-matrix", 18, "matrix.lr must be a list, got float", "lr: [a, b]"),
+    ("matrix: {lr: 0.1}", "bad-matrix", 18, "matrix.lr must be a list, got a number", "lr: [a, b]"),
     ("matrix: {lr: []}", "bad-matrix", 18, "an empty list", None),
     ("matrix: [1]", "bad-matrix", 13, "a mapping of lists, got a list", None),
     ("replicas: 5000", "too-many-jobs", 0, "more than 4096 jobs", "several plans"),
+    ("replicas: 1e20", "bad-value", 15, "at most 18 digits, all written out, got 1e20", None),
+    ("replicas: 100000000000000000000", "bad-value", 15, "at most 18 digits, all written out, got 1000", None),
+    ("replicas: many", "bad-value", 15, "a whole number, got 'many'", None),
     ("replicas: 0", "bad-value", 15, "replicas must be at least 1", None),
 )  # fmt: skip
 
@@ -187,9 +193,11 @@ NAMES = (
     ("no", "quote-it", "no is a truth value", 'quote it: "no"'),
     ("on", "quote-it", "on is a truth value", 'quote it: "on"'),
     ("012", "quote-it", "012 is an octal number", 'quote it: "012"'),
-    ("1e3", "quote-it", "1e3 is float", 'quote it: "1e3"'),
+    ("1e3", "quote-it", "1e3 is a number", 'quote it: "1e3"'),
     ("null", "quote-it", "null is empty", 'quote it: "null"'),
     ("a b", "bad-name", "may hold only letters", "write a-b"),
+    ("zürich", "bad-name", "may hold only letters", "write zurich"),
+    ("ä b", "bad-name", "may hold only letters", "write a-b"),
     ("../x", "bad-name", "may hold only letters", "write x"),
     ("-x", "bad-name", "may hold only letters", "write x"),
     ("훈련", "bad-name", "may hold only letters", "write job"),
@@ -226,6 +234,47 @@ def test_what_is_not_a_readable_mapping_is_told_in_one_error(
         assert error.where in ("plan.yaml", Where("plan.yaml"))
     else:
         assert f"{place(error)[0]}:{place(error)[1]}".startswith(at)
+
+
+def test_a_bad_key_does_not_also_make_the_jobs_empty() -> None:
+    assert [error.id for error in problems("jobs: {[a]: {image: i}}")] == ["bad-key"]
+
+
+BAD_IMAGES = (
+    ("Bad Image!!", "no blanks"),
+    ("Team/Train", "small letters: team/train"),
+    ("train:", "docker images"),
+    ("a//b", "docker images"),
+    ("x" * 600, "docker images"),
+)
+
+
+@pytest.mark.parametrize(("image", "hint"), BAD_IMAGES)
+def test_what_no_engine_takes_as_an_image_is_told_at_its_place(image: str, hint: str) -> None:
+    (error,) = problems(f"jobs: {{a: {{image: '{image}'}}}}")
+
+    assert (error.id, place(error)) == ("bad-image", (1, 19))
+    assert "must be an image like python:3.12-slim, got" in error.message
+    assert hint in str(error.hint)
+
+
+GOOD_IMAGES = (
+    "busybox",
+    "python:3.12-slim",
+    "pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime",
+    "localhost/train",
+    "Lab.example:5000/team/train_1/x--y:v1.0_RC",
+    "[::1]:5000/train",
+    "train@sha256:" + "0" * 64,
+    "train:1@sha256:" + "a" * 64,
+    "sha256:" + "f" * 64,
+    "0123456789ab",
+)
+
+
+@pytest.mark.parametrize("image", GOOD_IMAGES)
+def test_whatever_an_engine_takes_as_an_image_is_one(image: str) -> None:
+    assert problems(f"jobs: {{a: {{image: '{image}'}}}}") == ()
 
 
 @pytest.mark.parametrize(("text", "kind", "at", "message", "hint"), PLAN, ids=lambda value: repr(value)[:30])

@@ -43,7 +43,7 @@ MISTAKES = [
     Mistake("mounts: [data]", "1:10", "mounts must be absolute paths"),
     Mistake("mounts: ['/data:rx']", "1:10", "takes :ro or :rw"),
     Mistake("mounts: /data", "1:9", "mounts must be a list", "write [a, b]"),
-    Mistake("images: [1.10]", "1:10", "1.10 is float for YAML", ""),
+    Mistake("images: [1.10]", "1:10", "1.10 is a number for YAML", ""),
     Mistake("users: [anna]", "1:8", "users must be a mapping from a name to rules, got a list"),
     Mistake("users:\n  anna: 3", "2:9", "users.anna must be a mapping of rules"),
     Mistake("users:\n  anna: {max_slice: 3}", "2:10", "max_slice is no rule of users.anna", "did you mean max_slices?"),
