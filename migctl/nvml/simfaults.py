@@ -24,11 +24,15 @@ class NVMLError(Exception):
         self.value = int(value)
 
 
-def count(file: StateFile, call: str, gpu: int | None) -> tuple[Fault, ...]:
-    """Count this call for the failures planned for it; returns those due now. Writes only where one is planned."""
+def count(file: StateFile, call: str, gpu: int | None, *, after: bool) -> tuple[Fault, ...]:
+    """Count this call for the failures planned for it; returns those due now. Writes only where one is planned.
+
+    Args:
+        after: the call had its effect: count it for the failures that come after one. Refused, it does not count for them.
+    """
 
     def concerned(fault: Fault) -> bool:
-        return fault.call == call and not fault.spent and fault.gpu in (None, gpu)
+        return fault.call == call and fault.after is after and not fault.spent and fault.gpu in (None, gpu)
 
     if not any(concerned(fault) for fault in file.read().faults):
         return ()
@@ -41,11 +45,9 @@ def count(file: StateFile, call: str, gpu: int | None) -> tuple[Fault, ...]:
     return tuple(due)
 
 
-def meet(due: Sequence[Fault], *, after: bool) -> None:
-    """Let the failures happen that belong before, or after, the effect of the call."""
+def meet(due: Sequence[Fault]) -> None:
+    """Let the failures happen that are due."""
     for fault in due:
-        if fault.after is not after:
-            continue
         match fault.effect:
             case "die":
                 os.kill(os.getpid(), signal.SIGKILL)

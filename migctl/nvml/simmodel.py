@@ -97,7 +97,8 @@ class Fault:
     """A planned failure of one NVML function.
 
     It meets the `nth` call from now on and the `times - 1` after it (`times` 0: all after it), counted over all processes, on any
-    GPU or only on that of index `gpu`: an error of `code`, death by SIGKILL, or no return at all; before the effect or `after` it.
+    GPU or only on that of index `gpu`: an error of `code`, death by SIGKILL, or no return at all; before the effect or `after` it
+    (then only calls that had one count).
     Two are no failures to the caller: `pretend` reports success and does nothing (removals, mode changes), `misplace` makes a GPU
     instance on another free placement than was asked for.
     """

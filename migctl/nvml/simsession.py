@@ -35,15 +35,17 @@ def nvml_call(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
         if self._sessions == 0 and nvml_function != "nvmlInit":
             raise NVMLError(Code.UNINITIALIZED)
         state = self.file.read()
-        due = simfaults.count(self.file, nvml_function, self._gpu_index(state, args)) if state.faults else ()
-        simfaults.meet(due, after=False)
+        gpu = self._gpu_index(state, args) if state.faults else None
+        due = simfaults.count(self.file, nvml_function, gpu, after=False) if state.faults else ()
+        simfaults.meet(due)
         if any(fault.effect == "pretend" for fault in due):
             return cast(
                 "R", int(Code.SUCCESS)
             )  # only for functions whose result is a return code, see SimState.set_fault
         self._now.misplacing = any(fault.effect == "misplace" for fault in due)
         result = function(self, *args, **kwargs)
-        simfaults.meet(due, after=True)
+        if state.faults:
+            simfaults.meet(simfaults.count(self.file, nvml_function, gpu, after=True))
         return result
 
     return call

@@ -232,6 +232,7 @@ def test_a_program_that_the_image_lacks_fails_the_job_and_its_log_says_so(night:
 def test_up_killed_at_any_moment_is_completed_by_the_next_up(night: Night) -> None:
     state = SimState.create(night.program.simulator, "a100-40gb")
     state.delays_s = {"create": 0.02}
+    state.release_lag_s = 0.05
     state.save(night.program.simulator)
     seed = random.SystemRandom().randrange(10**6)
     chance = random.Random(seed)

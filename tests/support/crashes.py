@@ -30,6 +30,8 @@ from migctl.nvml.simstate import SimState
 RUN = "crash"
 FOREIGN = (("1g.5gb", 6),)
 """What somebody else has made on the GPU before any test begins."""
+RELEASE_LAG_S = 0.02
+"""How long an instance stays in use after its job, as it does on hardware."""
 _DEADLINE_S = 20.0
 
 Spec = dict[str, str]
@@ -55,6 +57,7 @@ class Site:
         state = SimState.create(site.sim, boards)
         for profile, start in foreign:
             state.add_foreign_instance(0, profile, start)
+        state.release_lag_s = RELEASE_LAG_S
         state.save(site.sim)
         return site
 

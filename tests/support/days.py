@@ -90,12 +90,14 @@ class Days(RuleBasedStateMachine):
         super().__init__()
         self.story: list[str] = []
 
-    @initialize(boards=st.sampled_from(BOARDS))
+    @initialize(boards=st.sampled_from(BOARDS), lag_s=st.sampled_from([0.0, 0.02]))
     @told
-    def a_machine(self, boards: str) -> None:
+    def a_machine(self, boards: str, lag_s: float) -> None:
         memory = Path("/dev/shm")
         self.folder = Path(tempfile.mkdtemp(prefix="migctl-days-", dir=memory if memory.is_dir() else None))
         self.world = World(self.folder, boards)
+        with SimState.edit(self.world.sim) as state:
+            state.release_lag_s = lag_s
         self.profiles = PROFILES[boards.partition("x2")[0].partition(":")[0]]
 
     @told
