@@ -186,7 +186,16 @@ def _able(gpus: Sequence[Gpu], *, enabling: bool) -> tuple[Gpu, ...]:
 
 
 def hidden_error(gpu: Gpu) -> HostError:
-    """Why nothing is planned on a GPU whose instances only root may read: what cannot be seen there is not free."""
+    """Why nothing is planned on a GPU whose instances are not all known: what cannot be seen there is not free."""
+    if gpu.instances_doubtful:
+        return HostError(
+            "instances-doubtful",
+            f"GPU {gpu.index} ({gpu.name}): {gpu.instances_reason}; so it cannot be told what is free, and nothing is planned or "
+            "made there",
+            where=f"GPU {gpu.index}",
+            hint="try again; if it stays, update the NVIDIA driver, or let the plan's gpu: name another GPU",
+            data={"gpu": gpu.uuid},
+        )
     count = len(gpu.instances)
     seen = f"{count} instance{'' if count == 1 else 's'} can be seen there" if count else "none can be seen there"
     return HostError(

@@ -154,6 +154,8 @@ class Gpu:
     instances: tuple[Instance, ...] = ()
     instances_reason: str | None = None
     """Why `instances` is not known (no rights), else nothing."""
+    instances_doubtful: bool = False
+    """Whether that lies with the driver: root would not know more either."""
     processes: tuple[GpuProcess, ...] = ()
     processes_reason: str | None = None
 

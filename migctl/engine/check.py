@@ -145,7 +145,7 @@ def _gpu(gpu: Gpu, as_root: str) -> Iterator[Finding]:
             id="instances-hidden",
             level=Level.WARNING,
             message=f"{name}: {gpu.instances_reason}",
-            hint=as_root,
+            hint="try again; if it stays, update the NVIDIA driver" if gpu.instances_doubtful else as_root,
         )
         return
     count = len(gpu.instances)

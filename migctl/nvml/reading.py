@@ -45,6 +45,7 @@ def read_gpu(nvml: Nvml, handle: Handle, index: int, uuid: str, known: Known) ->
         profiles=profiles,
         instances=instances,
         instances_reason=instances_reason,
+        instances_doubtful=instances_reason is not None and not instances_reason.startswith(NEEDS_ROOT),
         processes=processes,
         processes_reason=processes_reason,
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from migctl.core.layout import hidden_error
 from migctl.core.mig import Gpu
 from migctl.nvml.codes import Code
 from migctl.nvml.open import open_driver
@@ -54,9 +55,17 @@ def test_what_the_lists_disagree_on_is_told_with_a_reason(
     assert [instance.gi_id for instance in gpu.instances] == told
     if says:
         assert says in str(gpu.instances_reason)
+        assert gpu.instances_doubtful == (says != "needs root")
     else:
         assert gpu.instances_reason is None
         assert [len(instance.compute_instances) for instance in gpu.instances] == [1, 1, 0]
+
+
+def test_nothing_is_planned_on_a_gpu_whose_lists_disagree(tmp_path: Path) -> None:
+    gpu = seen(tmp_path / "sim.json", BY_PROFILE, code=Code.NOT_SUPPORTED, times=0)
+    error = hidden_error(gpu)
+    assert (error.id, "needs_root" in error.data) == ("instances-doubtful", False)
+    assert "does not list them" in error.message
 
 
 def test_a_query_of_an_unknown_version_is_asked_in_the_first(tmp_path: Path) -> None:
