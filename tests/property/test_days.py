@@ -8,7 +8,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.support.days import Days
 
-SEQUENCES, STEPS = 200, 12
+SEQUENCES, STEPS = 200, 10
 
 
 @pytest.mark.slow

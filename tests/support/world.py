@@ -29,8 +29,8 @@ from tests.support.machines import Machine, write
 
 RUNS = ("one", "two")
 _CORES = Machine(name="sixteen", cores=16, threads=2)
-_PATIENCE_S = 0.1
-"""Instead of ten seconds for an instance to become free: nothing in here frees itself."""
+_PATIENCE_S = 1.0
+"""Instead of ten seconds for an instance to become free: what is in use for a moment in here is so for milliseconds."""
 
 
 @dataclass(kw_only=True)
@@ -54,6 +54,9 @@ class World:
     """By serial: what is not migctl's, as it has to stay."""
     stray: set[str] = field(default_factory=set)
     """Handles of containers that no record tells of any more and `adopt` left alone: nobody may touch them."""
+
+    last: list[Record] = field(default_factory=list)
+    """All settled records at the last `check`."""
 
     def __post_init__(self) -> None:
         SimState.create(self.sim, self.boards)
@@ -246,7 +249,7 @@ class World:
         """Strangers are untouched, everything else is owned once, and nobody shares what is not shared."""
         there = self.instances()
         assert {serial: there.get(serial) for serial in self.strangers} == self.strangers
-        records = self.records()
+        self.last = records = self.records()
         gpus = {gpu.uuid: gpu for gpu in self.state().gpus}
         owned = sorted(
             (r.instance.gpu_uuid, r.instance.gi_id) for r in records if r.instance and not r.instance.foreign
