@@ -9,6 +9,7 @@ from pathlib import Path
 from migctl.cli.common import Common
 from migctl.cli.progress import Progress
 from migctl.cli.signals import cancelling
+from migctl.core.words import counted
 from migctl.errors import MigctlError, PlanError, Problems
 
 
@@ -57,8 +58,8 @@ def take_down(
         return
     if not common.quiet:
         for result in results:
-            count = len(result.removed)
-            sys.stdout.write(f"{result.run}: {count} job{'' if count == 1 else 's'} removed, nothing of it is left\n")
+            jobs = counted(len(result.removed), "job")
+            sys.stdout.write(f"{result.run}: {jobs} removed, nothing of it is left\n")
         for line in notice_lines(list(dict.fromkeys(n for r in results for n in r.notices)), common.style()):
             sys.stdout.write(f"{line}\n")
         if not results:

@@ -9,6 +9,7 @@ from migctl.cli.output import write, write_json, write_result
 from migctl.core.choices import RuntimeName
 from migctl.core.record import JobState
 from migctl.core.views.status import StatusView
+from migctl.core.words import counted
 from migctl.errors import Drift, HostError
 
 
@@ -65,7 +66,7 @@ def show_status(common: Common, word: str | None, *, check_drift: bool, everythi
     view = status(session, names, ended=everything)
     drift: Drift | None = None
     if check_drift and view.drift:
-        message = f"{len(view.drift)} differences: {'; '.join(view.drift[:5])}"
+        message = f"{counted(len(view.drift), 'difference')}: {'; '.join(view.drift[:5])}"
         drift = Drift("drift", message, hint=_way_back(view))
     if common.json:
         from migctl.render.json_status import status_json

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from migctl.core.allocation import CpuGrant
 from migctl.core.choices import CpuSplit, Numa
@@ -12,6 +12,7 @@ from migctl.core.cpurequests import CpuDemand
 from migctl.core.cpuset import CpuSet
 from migctl.core.pool import Cause, Pool
 from migctl.core.topology import Core, Topology
+from migctl.core.words import are, counted
 from migctl.core.workers import num_workers
 from migctl.errors import Notice
 
@@ -34,7 +35,7 @@ def notices(
     return (
         *_single_threads(granted, grants, by_cpu),
         *_shared(granted, grants),
-        *_system(wave, grants, pool, topology, reserve_cores=reserve_cores, cpu_split=cpu_split, numa=numa),
+        *_system(wave, grants, pool, topology, by_cpu, reserve_cores=reserve_cores, cpu_split=cpu_split, numa=numa),
         *_main_process(granted, grants, by_cpu),
         *_workers(granted, grants),
         *_places(granted, grants, topology, by_cpu, numa),
@@ -48,17 +49,20 @@ def _single_threads(
     split = [d.job for d in granted if d.cpuset is None and _splits(grants[d.job].cpus, by_cpu)]
     if split:
         cores = len({by_cpu[cpu].id for job in split for cpu in grants[job].cpus})
-        room = "each running job a whole core" if cores > 1 else "the running job the whole core"
+        room = "a whole core each" if cores > 1 else "it has the whole core"
         yield Notice(
             "one-thread-each",
-            f"fewer cores than jobs: {_names(split)} get one hardware thread and one worker each, on {cores} "
-            f"{'core' if cores == 1 else 'cores'}",
-            hint=f"{cores} jobs at once give {room}; run the others after them (migctl has no queue yet)",
+            f"fewer cores than jobs: {_names(split)} get one hardware thread and one worker each, on {counted(cores, 'core')}",
+            hint=f"{counted(cores, 'job')} at once: {room}; run the others after (migctl has no queue yet)",
         )
 
 
 def _splits(cpus: CpuSet, by_cpu: Mapping[int, Core]) -> bool:
     return any(cpu in by_cpu and not by_cpu[cpu].cpus <= cpus for cpu in cpus)
+
+
+def _splits_any(grants: Mapping[str, CpuGrant], by_cpu: Mapping[int, Core]) -> bool:
+    return any(_splits(grant.cpus, by_cpu) for grant in grants.values())
 
 
 def _shared(granted: Sequence[CpuDemand], grants: Mapping[str, CpuGrant]) -> Iterator[Notice]:
@@ -68,7 +72,8 @@ def _shared(granted: Sequence[CpuDemand], grants: Mapping[str, CpuGrant]) -> Ite
         yield Notice(
             "cpus-shared",
             f"oversubscribe: {_names(shared)} share CPUs, up to {max(load.values())} jobs on one",
-            hint=f"{len(load)} jobs at once have a CPU each; run the others after them (migctl has no queue yet)",
+            hint=f"{counted(len(load), 'job')} at once: {'a CPU each' if len(load) > 1 else 'it has the CPU alone'}; "
+            "run the others after (migctl has no queue yet)",
         )
 
 
@@ -77,41 +82,57 @@ def _system(
     grants: Mapping[str, CpuGrant],
     pool: Pool,
     topology: Topology,
+    by_cpu: Mapping[int, Core],
     *,
     reserve_cores: int | None,
     cpu_split: CpuSplit,
     numa: Numa,
 ) -> Iterator[Notice]:
-    """Whether a CPU is left for everything that is not a job, and what keeping one core would mean."""
+    """Whether what was asked for is left for everything that is not a job, or a CPU at all; what keeping one core would mean.
+
+    Silent where nothing can be done about it: on one core, or where the jobs share cores, which is told already.
+    """
     held = CpuSet(cpu for grant in grants.values() for cpu in grant.cpus)
+    free = sum(not core.cpus & held for core in pool.cores)
+    if reserve_cores and free < reserve_cores:
+        most = len(pool.cores) - len(grants)
+        yield Notice(
+            "reserve-not-kept",
+            f"reserve_cores: {reserve_cores} cannot be kept: of {counted(len(pool.cores), 'core')} "
+            f"{free or 'none'} {are(free) if free else 'is'} left for the system, since every job gets one",
+            hint=f"at most reserve_cores: {most}, or fewer jobs at once" if most > 0 else "fewer jobs at once",
+        )
+        return
     others = CpuSet(cpu for e in pool.excluded if e.cause in (Cause.CLAIMED, Cause.FOREIGN) for cpu in e.cpus)
-    if topology.online - topology.isolated - held - others:
+    shared = len(held) < sum(len(grant.cpus) for grant in grants.values())
+    if topology.online - topology.isolated - held - others or shared or _splits_any(grants, by_cpu):
         return
     one_kept = divide(wave, pool, topology, reserve_cores=1, cpu_split=cpu_split, numa=numa)
     sizes = {job: size for group in one_kept for job, size in group.sizes.items() if job in grants}
     now = {job: grants[job].cores for job in sizes}
     if sum(sizes.values()) < sum(now.values()):
         kept = sum(now.values()) - sum(sizes.values())
-        hint = (
-            f"reserve_cores: 1 keeps {kept} {'core' if kept == 1 else 'cores'}: "
-            f"{_sizes(sizes)} {_plural(sizes.values())} and workers instead of {_sizes(now)}"
-        )
+        hint = f"reserve_cores: 1 keeps {counted(kept, 'core')}: {_changes(now, sizes)}"
     elif len(grants) > 1:
-        hint = f"{len(grants) - 1} jobs at once with reserve_cores: 1 keep one core"
+        most = len(grants) - 1
+        hint = f"{counted(most, 'job')} at once with reserve_cores: 1 {'keeps' if most == 1 else 'keep'} one core"
     else:
-        hint = None
-    asked = " (reserve_cores could not be kept)" if reserve_cores else ""
-    yield Notice("nothing-for-system", f"nothing is left for the system: the jobs have every core{asked}", hint=hint)
+        return
+    yield Notice("nothing-for-system", "nothing is left for the system: the jobs have every core", hint=hint)
 
 
-def _plural(sizes: Iterable[int]) -> str:
-    return "core" if set(sizes) == {1} else "cores"
-
-
-def _sizes(sizes: Mapping[str, int]) -> str:
-    """`4`, or `3 to 7` where the jobs differ."""
-    low, high = min(sizes.values()), max(sizes.values())
-    return str(low) if low == high else f"{low} to {high}"
+def _changes(now: Mapping[str, int], then: Mapping[str, int]) -> str:
+    """Who would get other cores, and how many: `wide gets 4 cores and workers instead of 5`."""
+    changed = {job: (then[job], now[job]) for job in now if then[job] != now[job]}
+    (size, before), *others = set(changed.values())
+    if others:
+        return _names([f"{job} gets {new} instead of {old}" for job, (new, old) in changed.items()])
+    who = (
+        f"{_names(tuple(changed))} {'gets' if len(changed) == 1 else 'get'}"
+        if len(changed) < len(now)
+        else "each job gets"
+    )
+    return f"{who} {counted(size, 'core')} and as many workers instead of {before}"
 
 
 def _main_process(
@@ -122,7 +143,7 @@ def _main_process(
         d.job
         for d in granted
         if d.num_workers is None
-        and grants[d.job].num_workers >= len(grants[d.job].cpus)
+        and grants[d.job].num_workers >= max(2, len(grants[d.job].cpus))  # of one worker none can be given up
         and not _splits(grants[d.job].cpus, by_cpu)
     ]
     if crowded:
@@ -146,8 +167,8 @@ def _workers(granted: Sequence[CpuDemand], grants: Mapping[str, CpuGrant]) -> It
         cores = len({cpu for d in granted for cpu in grants[d.job].cpus})
         yield Notice(
             "workers-exceed-cores",
-            f"more workers than cores: {_names(too_many)}; in all {workers} workers and {len(granted)} main processes "
-            f"on {cores} logical CPUs",
+            f"more workers than cores: {_names(too_many)}; in all {counted(workers, 'worker')} and "
+            f"{counted(len(granted), 'main process', 'main processes')} on {counted(cores, 'logical CPU')}",
             hint="num_workers: auto gives as many as the job's cores carry",
         )
 

@@ -9,6 +9,7 @@ from migctl.core.choices import Numa, Storage
 from migctl.core.cpuset import CpuSet
 from migctl.core.pool import Cause, Pool
 from migctl.core.topology import Core, Topology
+from migctl.core.words import are, counted
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Where
 
 
@@ -157,8 +158,8 @@ def _count_problem(demand: CpuDemand, count: int, pool: Pool, topology: Topology
     if count > len(topology.cores):
         return PlanError(
             "cpus-beyond-machine",
-            f"{demand.job}: cpus: {count} asks for {count} physical cores; this machine has {len(topology.cores)} "
-            f"with {len(topology.online)} logical CPUs",
+            f"{demand.job}: cpus: {count} asks for {counted(count, 'physical core')}; this machine has {len(topology.cores)} "
+            f"with {counted(len(topology.online), 'logical CPU')}",
             where=demand.place,
             hint=f"at most cpus: {len(pool.cores)}" if pool.cores else None,
             data=data,
@@ -173,7 +174,7 @@ def _count_problem(demand: CpuDemand, count: int, pool: Pool, topology: Topology
             hint += ", or cpu_share: all, which takes the cores beyond the plan's fair part"
         return (Busy if blocked else PlanError)(
             "cpus-taken" if blocked else "cpus-beyond-pool",
-            f"{demand.job}: cpus: {count} asks for {count} physical cores; this plan can have {len(pool.cores)} of the "
+            f"{demand.job}: cpus: {count} asks for {counted(count, 'physical core')}; this plan can have {len(pool.cores)} of the "
             f"machine's {len(topology.cores)}" + (f" ({', '.join(held)} hold others)" if held else ""),
             where=demand.place,
             hint=hint,
@@ -183,7 +184,7 @@ def _count_problem(demand: CpuDemand, count: int, pool: Pool, topology: Topology
     if numa is Numa.STRICT and demand.near_node is not None and near and count > len(near):
         return PlanError(
             "numa-conflict",
-            f"{demand.job}: cpus: {count} is more than the {len(near)} cores of NUMA node {demand.near_node}, where its "
+            f"{demand.job}: cpus: {count} is more than the {counted(len(near), 'core')} of NUMA node {demand.near_node}, where its "
             "GPU is, and the plan says numa: strict",
             where=demand.place,
             hint=f"numa: prefer, or at most cpus: {len(near)}",
@@ -216,4 +217,4 @@ def _cpus(cpus: CpuSet) -> str:
 
 
 def _are(cpus: CpuSet) -> str:
-    return "is" if len(cpus) == 1 else "are"
+    return are(len(cpus))

@@ -15,6 +15,7 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.nearness import by_domain, choose, distance_from, nearest_first, without
 from migctl.core.pool import Cause, Pool
 from migctl.core.topology import Core, Topology
+from migctl.core.words import are, counted
 from migctl.core.workers import num_workers, threads
 from migctl.errors import Busy, DoesNotFit, MigctlError, Notice, Problems
 
@@ -120,11 +121,11 @@ def no_free_core(waiting: Sequence[str], pool: Pool) -> MigctlError:
     names = ", ".join(waiting)
     held = [e for e in pool.excluded if e.cause in (Cause.CLAIMED, Cause.FOREIGN)]
     data: dict[str, object] = {"jobs": list(waiting), "owners": sorted({e.owner for e in held})}
-    cores = f"{len(pool.cores)} {'core' if len(pool.cores) == 1 else 'cores'} with {len(pool.cpus)} logical CPUs"
+    cores = f"{counted(len(pool.cores), 'core')} with {counted(len(pool.cpus), 'logical CPU')}"
     if held and not pool.rest:
         return Busy(
             "no-free-core",
-            f"no free core for {names}: {cores} are free for this plan, others hold "
+            f"no free core for {names}: {cores} {are(len(pool.cores))} free for this plan, others hold "
             + "; ".join(f"{e.cpus} ({e.owner})" for e in held),
             hint="try again when they have ended",
             data=data,

@@ -15,6 +15,7 @@ from migctl.core.plan import GpuSelector, Job, Plan
 from migctl.core.policy import Policy, Rule, Rules, V
 from migctl.core.selection import select_gpus
 from migctl.core.topology import Topology
+from migctl.core.words import counted
 from migctl.errors import HostError, MigctlError
 
 
@@ -258,7 +259,7 @@ def _broken(
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return counted(number, what)
 
 
 def _beside(others: int) -> str:

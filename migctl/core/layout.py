@@ -16,6 +16,7 @@ from migctl.core.selection import job_gpus
 from migctl.core.share import GpuShare, Left
 from migctl.core.sizes import auto_candidates, near_miss_notice, options
 from migctl.core.whole import whole_gpus
+from migctl.core.words import counted
 from migctl.errors import DoesNotFit, HostError, MigctlError, Notice
 
 
@@ -197,7 +198,7 @@ def hidden_error(gpu: Gpu) -> HostError:
             data={"gpu": gpu.uuid},
         )
     count = len(gpu.instances)
-    seen = f"{count} instance{'' if count == 1 else 's'} can be seen there" if count else "none can be seen there"
+    seen = f"{counted(count, 'instance')} can be seen there" if count else "none can be seen there"
     return HostError(
         "no-permission",
         f"GPU {gpu.index} ({gpu.name}): {seen}, but where they lie, and whether there are others, only root may read; so it "

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.words import are, counted
 
 _NOT_WORKERS = ("multiprocessing.resource_tracker", "compile_worker", "triton", "torch/_inductor")
 """Python's tracker of shared memory and PyTorch's compilers are children too, and load nothing."""
@@ -171,13 +172,13 @@ def _findings(
     if len(runnable) > _TOO_MANY * len(cpus):
         yield Finding(
             Slip.TOO_MANY_THREADS,
-            f"{len(runnable)} threads want to run on {len(cpus)} logical CPU{'' if len(cpus) == 1 else 's'}",
+            f"{len(runnable)} threads want to run on {counted(len(cpus), 'logical CPU')}",
             "the job sets its own numbers of workers or threads; use MIGCTL_NUM_WORKERS and leave OMP_NUM_THREADS as it is",
         )
     if planned is not None and workers > max(planned, 0):
         yield Finding(
             Slip.WORKERS,
-            f"{workers} worker processes are alive, {planned} are planned",
+            f"{counted(workers, 'worker process', 'worker processes')} {are(workers)} alive, {planned} {are(planned)} planned",
             "read MIGCTL_NUM_WORKERS; a second loader (validation) has workers of its own while it is alive",
         )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from migctl.core.throughput import PRECISION, Estimate
+from migctl.core.words import counted
 
 _BUSY = 0.85
 """Part of the cores at work from which they are the limit; the rest is what a kernel needs to hand over."""
@@ -100,7 +101,7 @@ def verdict(measured: Estimate, cores: int) -> Verdict:
     """
     wait, full, iowait = measured.wait_share, measured.busy_cpus, measured.iowait_cpus
     busy = measured.own_cpus if measured.own_cpus is not None else full
-    all_cores = f"{cores} core{'' if cores == 1 else 's'}"
+    all_cores = counted(cores, "core")
     at_work = f"{busy:.1f} of {all_cores} at work" if busy is not None else "the cores' use is not known"
     if wait is not None and wait <= _READY:
         return Verdict(

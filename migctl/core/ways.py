@@ -26,24 +26,24 @@ def ways(allocation: Allocation, gpus: Sequence[Gpu], jobs: int) -> tuple[Way, .
     alone = cores_per_job(cores, 1)
     found = [
         Way(
-            name="workers and batch",
+            name="shared GPU",
             at_once=jobs,
             cores=shared,
             num_workers=shared,
             memory_mib=memory // each_gpu,
-            note="nobody's memory is protected from the others"
+            note="all on the whole GPU with few workers and small batches; one job can take the others' memory"
             if any(gpu.mig is None or not gpu.mig.current for gpu in gpus)
-            else "MIG mode would have to be turned off first",
+            else "all on the whole GPU; not while MIG mode is on",
             chosen=allocation.strategy is Strategy.SHARED,
             possible=not all(gpu.mig is not None and gpu.mig.current for gpu in gpus),
         ),
         Way(
-            name="one after another",
+            name="one by one",
             at_once=min(jobs, len(gpus)),
             cores=alone,
             num_workers=alone,
             memory_mib=memory,
-            note="each has everything; best where one job fills the GPU",
+            note="one job has everything, the others wait; best where one job fills the GPU",
             chosen=allocation.strategy is Strategy.SEQUENTIAL,
         ),
     ]
@@ -57,7 +57,7 @@ def ways(allocation: Allocation, gpus: Sequence[Gpu], jobs: int) -> tuple[Way, .
                 cores=smallest.cpu.cores,
                 num_workers=smallest.cpu.num_workers,
                 memory_mib=min(a.memory_mib for a in allocation.assignments),
-                note="memory and SMs of each are its own",
+                note="an instance each, at the same time; memory and compute of each are its own",
                 chosen=True,
             )
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def count(number: int, one: str, many: str = "") -> str:
+def counted(number: int, one: str, many: str = "") -> str:
     """`1 core`, `2 cores`; `many` where the plural is not made by an s."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 

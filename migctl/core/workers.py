@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from migctl.core.choices import Storage
+from migctl.core.words import counted
 from migctl.errors import PlanError, Where
 
 
@@ -102,7 +103,7 @@ def remark(cores: int, jobs: int, reserve: int | None = None) -> str:
     left = cores - share * jobs
     if left < 0:
         return "too few cores for the reserve: every training still gets one"
-    kept = "nothing is left for the system" if left == 0 else f"{left} {'core' if left == 1 else 'cores'} left over"
+    kept = "nothing is left for the system" if left == 0 else f"{counted(left, 'core')} left over"
     return f"the minimum; input has to be fast; {kept}" if share == 1 else kept
 
 

@@ -10,6 +10,7 @@ from migctl.core.choices import RuntimeName
 from migctl.core.mig import Gpu
 from migctl.core.plan import Plan
 from migctl.core.views.findings import Finding, Level
+from migctl.core.words import counted
 from migctl.engine import rights
 from migctl.engine.check_access import engine_findings
 from migctl.engine.check_holders import holder_findings
@@ -59,9 +60,8 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
             decision = preview(session, plan, UpOptions())
             blocked = decision.allocation.blocked
             count = len(decision.allocation.assignments)
-            findings.append(
-                _failure(blocked) if blocked is not None else _ok("plan", f"{plan.name}: {count} jobs fit at once")
-            )
+            fit = f"{plan.name}: {counted(count, 'job')} {'fits' if count == 1 else 'fit at once'}"
+            findings.append(_failure(blocked) if blocked is not None else _ok("plan", fit))
     told: dict[tuple[str, str], Finding] = {}
     for finding in findings:
         # What makes several tests fail is told once.
@@ -149,7 +149,7 @@ def _gpu(gpu: Gpu, as_root: str) -> Iterator[Finding]:
         )
         return
     count = len(gpu.instances)
-    yield _ok("mig", f"{name}: MIG mode is on, {count} instance{'' if count == 1 else 's'}")
+    yield _ok("mig", f"{name}: MIG mode is on, {counted(count, 'instance')}")
     yield from (
         Finding(
             id="unusable-instance",
@@ -170,7 +170,7 @@ def _cpus(session: Session) -> Finding:
     topology = read_topology(session.root)
     mine = session.local_affinity(topology.online)
     cores = [core for core in topology.cores if core.cpus <= mine]
-    text = f"{len(cores)} cores with {len(topology.online & mine)} logical CPUs"
+    text = f"{counted(len(cores), 'core')} with {counted(len(topology.online & mine), 'logical CPU')}"
     if topology.hidden:
         return Finding(
             id="topology-hidden",

@@ -9,6 +9,7 @@ from migctl.core.ownership import Standing, standing
 from migctl.core.pinning import Pinning
 from migctl.core.record import JobState, Record
 from migctl.core.settle import RESTARTED, lost_by_restart
+from migctl.core.words import counted
 from migctl.errors import Notice
 from migctl.runtimes.bare import Bare
 
@@ -59,8 +60,8 @@ def after_restart(
     used = {record.gpu_uuid for record in settled if record.profile is not None}
     off = [gpu for gpu in observed.gpus if gpu.uuid in used and gpu.mig is not None and not gpu.mig.current]
     gone = [f"the MIG mode of GPU {gpu.index}" for gpu in off]
-    gone += [_count(instances, "GPU instance")] if instances else []
-    gone += [_count(units, "process or container", "processes or containers")] if units else []
+    gone += [counted(instances, "GPU instance")] if instances else []
+    gone += [counted(units, "process or container", "processes or containers")] if units else []
     jobs = f"; lost: {', '.join(lost[:8])}{' …' if len(lost) > 8 else ''}" if lost else ""
     return Notice(
         "restarted",
@@ -82,7 +83,3 @@ def taken_over(records: Sequence[Record], observed: Observed) -> tuple[Notice, .
         for record in records
         if record.instance is not None and standing(record.instance, observed) is Standing.TAKEN
     )
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

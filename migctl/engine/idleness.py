@@ -14,6 +14,7 @@ from migctl.core.holders import Holder, Purpose, Sighting, advice, held_by
 from migctl.core.mig import Gpu
 from migctl.core.observed import Observed
 from migctl.core.services import Role
+from migctl.core.words import counted
 from migctl.engine.holding import LOOK_AGAIN_S, ends_of, holders_data, sight, waiting
 from migctl.engine.observe import owners
 from migctl.engine.session import Session
@@ -55,8 +56,7 @@ def refuse_instances(gpu: Gpu, ledger: Ledger, session: Session, boot_id: str, *
         mine = sorted({owner.partition("/")[0] for owner in known.values()} & {run.name for run in ledger.runs()})
         raise Busy(
             "gpu-has-instances",
-            f"GPU {gpu.index} has {len(named)} GPU instance{'' if len(named) == 1 else 's'}, which would be destroyed: "
-            + ", ".join(named),
+            f"GPU {gpu.index} has {counted(len(named), 'GPU instance')}, which would be destroyed: " + ", ".join(named),
             where=f"GPU {gpu.index}",
             hint=f"migctl down {mine[0]}" if mine else "their owners must remove them first; migctl status shows them",
         )
@@ -65,7 +65,7 @@ def refuse_instances(gpu: Gpu, ledger: Ledger, session: Session, boot_id: str, *
     if users:
         raise Busy(
             "gpu-claimed",
-            f"GPU {gpu.index} is used by the run{'' if len(users) == 1 else 's'} {', '.join(users)}",
+            f"GPU {gpu.index} is used by {' and '.join(users)}",
             where=f"GPU {gpu.index}",
             hint="when it has ended: migctl down (by its owner), then repeat the command",
         )

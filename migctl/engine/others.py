@@ -7,6 +7,7 @@ from pathlib import Path
 
 from migctl.core.controllers import Controller
 from migctl.core.views.findings import Finding, Level
+from migctl.core.words import counted
 from migctl.engine.session import Session
 from migctl.errors import Notice
 from migctl.host.claims import read_claims
@@ -32,7 +33,7 @@ def other_findings(session: Session, boot_id: str) -> Iterator[Finding]:
     for claim in read_claims(session.paths.run, boot_id):
         if claim.uid != session.caller.uid:
             places = sum(len(places) for places in claim.gpus.values())
-            what = f"{places} GPU instance{'' if places == 1 else 's'}" if places else "GPUs as a whole"
+            what = counted(places, "GPU instance") if places else "GPUs as a whole"
             yield Finding(
                 id="other-user",
                 level=Level.OK,

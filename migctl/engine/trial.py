@@ -15,6 +15,7 @@ from migctl.core.record import JobState, Record
 from migctl.core.samples import FILE_VARIABLE
 from migctl.core.throughput import CpuTimes, Estimate
 from migctl.core.topology import Topology
+from migctl.core.words import counted
 from migctl.engine import probe
 from migctl.engine.converge import converge
 from migctl.engine.decide import UpOptions
@@ -137,7 +138,7 @@ class Trials:
         last = [line.decode("utf-8", "replace") for line in split_lines(iter([log]))]
         raise JobsFailed(
             "jobs-failed",
-            f"{job.name} failed with {count} workers"
+            f"{job.name} failed with {counted(count, 'worker')}"
             + (f" (exit code {record.exit_code})" if record.exit_code is not None else ""),
             where=job.where or f"job {job.name}",
             hint="its last lines stand above; the plan's own run is untouched",
@@ -163,7 +164,7 @@ def _too_little(job: Job, reading: Reading, limits: Limits) -> MigctlError:
             where=where,
             hint="print such a line after each batch (compose/train/throughput.py), or measure a stand-in: --probe",
         )
-    many = f"{reading.reports} report{'' if reading.reports == 1 else 's'}"
+    many = counted(reading.reports, "report")
     return PlanError(
         "too-few-samples",
         f"{job.name} made only {many} {'before it ended' if reading.ended else 'in the time'}: its throughput cannot be told",

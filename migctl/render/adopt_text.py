@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from migctl.core.record import Record
+from migctl.core.words import counted
 from migctl.render.console import Style
-from migctl.render.text import clean, count, hang, page
+from migctl.render.text import clean, hang, page
 
 
 def adopt_text(adopted: Sequence[Record], left: Sequence[tuple[str, str]], style: Style, *, dry_run: bool) -> str:
@@ -31,7 +32,9 @@ def adopt_text(adopted: Sequence[Record], left: Sequence[tuple[str, str]], style
         lines += hang("left alone:", f"{clean(what, style)}: {clean(why, style)}", style, look=("yellow",))
     runs = dict.fromkeys(record.run for record in adopted)
     end = (
-        [f"{count(len(adopted), 'job')} of {count(len(runs), 'run')}; migctl status, migctl down {next(iter(runs))}"]
+        [
+            f"{counted(len(adopted), 'job')} of {counted(len(runs), 'run')}; migctl status, migctl down {next(iter(runs))}"
+        ]
         if runs
         else []
     )

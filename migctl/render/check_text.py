@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from migctl.core.views.findings import Finding, Level
+from migctl.core.words import counted
 from migctl.render.console import Style
 from migctl.render.heading import heading
-from migctl.render.text import clean, count, hang, page, width, wrap
+from migctl.render.text import clean, hang, page, width, wrap
 
 
 def check_text(findings: Sequence[Finding], style: Style, *, simulated: str = "", verdict: bool = True) -> str:
@@ -57,8 +58,8 @@ def _sign(level: Level, style: Style) -> tuple[str, tuple[str, ...]]:
 def _verdict(findings: Sequence[Finding], style: Style) -> list[str]:
     levels = Counter(finding.level for finding in findings)
     parts = [f"{levels[Level.OK]} ok"]
-    parts += [count(levels[Level.WARNING], "warning")] if levels[Level.WARNING] else []
-    parts += [count(levels[Level.FAILURE], "failure")] if levels[Level.FAILURE] else []
+    parts += [counted(levels[Level.WARNING], "warning")] if levels[Level.WARNING] else []
+    parts += [counted(levels[Level.FAILURE], "failure")] if levels[Level.FAILURE] else []
     return hang("", f"{', '.join(parts)}: {_end(findings)}", style)
 
 

@@ -34,7 +34,7 @@ _CODES: Mapping[str, str] = {
 JOB_LOOKS = 12
 """How many colours for jobs there are before they begin again."""
 
-LEAST_WIDTH = 40
+LEAST_WIDTH = 20
 """Narrower terminals get lines of this width."""
 
 

@@ -8,9 +8,10 @@ from itertools import groupby
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.views.cores import CoreCell, CoreMark, CoresView
+from migctl.core.words import counted
 from migctl.render.console import Signs, Style
 from migctl.render.tags import MANY, Tags
-from migctl.render.text import clean, count, hang, width
+from migctl.render.text import clean, hang, width
 
 _WORDS: Mapping[CoreMark, str] = {
     CoreMark.FREE: "free",
@@ -31,9 +32,9 @@ def cores(view: CoresView, tags: Tags, style: Style) -> list[str]:
         return []
     threads = len(CpuSet(cpu for cell in view.cells for cpu in cell.cpus))
     nodes = {cell.node for cell in view.cells if cell.node is not None}
-    facts = [count(len(view.cells), "core")]
+    facts = [counted(len(view.cells), "core")]
     if threads != len(view.cells):
-        facts.append(count(threads, "logical CPU"))
+        facts.append(counted(threads, "logical CPU"))
     if len(nodes) > 1:
         facts.append(f"{len(nodes)} NUMA nodes")
     if view.hidden:
@@ -43,7 +44,7 @@ def cores(view: CoresView, tags: Tags, style: Style) -> list[str]:
     if len(picture) > _LINES:
         picture = [
             *picture[: _LINES - 1],
-            f"  {style.signs.ellipsis} and {count(len(picture) - _LINES + 1, 'more line')}",
+            f"  {style.signs.ellipsis} and {counted(len(picture) - _LINES + 1, 'more line')}",
         ]
     return [*lines, *picture, *_legend(view, tags, style)]
 
@@ -137,7 +138,7 @@ def _legend(view: CoresView, tags: Tags, style: Style) -> list[str]:
     jobs = marks[CoreMark.JOB]
     if jobs:
         letters = tags.range([job for cell in view.cells for job in cell.jobs])
-        entries.insert(0, f"{letters} {count(jobs, 'core')} of jobs".strip())
+        entries.insert(0, f"{letters} {counted(jobs, 'core')} of jobs".strip())
     if any(len(cell.jobs) > 2 for cell in view.cells):
         entries.append(f"{MANY} three jobs or more")
     lines: list[str] = []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from migctl.core.words import counted
 from migctl.errors import MigctlError, Notice, Where
 from migctl.render.console import Style
-from migctl.render.text import clean, count, fit, hang, page, width
+from migctl.render.text import clean, fit, hang, page, width
 
 _TAB = "    "
 _ERRORS = 20
@@ -20,9 +21,9 @@ def error_text(error: MigctlError, style: Style) -> str:
     errors = error.all
     blocks = [_error(one, style) for one in errors[:_ERRORS]]
     if len(errors) > _ERRORS:
-        blocks.append([f"{style.signs.ellipsis} and {count(len(errors) - _ERRORS, 'more error')}"])
+        blocks.append([f"{style.signs.ellipsis} and {counted(len(errors) - _ERRORS, 'more error')}"])
     if len(errors) > 1:
-        blocks.append([style.paint(count(len(errors), "error"), "bold")])
+        blocks.append([style.paint(counted(len(errors), "error"), "bold")])
     return page(blocks, style).rstrip("\n")
 
 
@@ -35,7 +36,7 @@ def notice_lines(notices: Sequence[Notice], style: Style, *, most: int = NOTICES
         lines += _where(notice.where, style)
         lines += _hint(notice.hint, style)
     if len(unique) > most:
-        lines.append(f"{style.signs.ellipsis} and {count(len(unique) - most, 'more warning')} (--json has all)")
+        lines.append(f"{style.signs.ellipsis} and {counted(len(unique) - most, 'more warning')} (--json has all)")
     return lines
 
 

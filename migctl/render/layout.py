@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from migctl.core.mig import MigMode
 from migctl.core.views.pictures import GpuPicture
+from migctl.core.words import counted
 from migctl.render.axis import INDENT, Segment, inside, looks, notes, segments, short, sign, spare
 from migctl.render.console import Style
 from migctl.render.layout_rows import rows_of
 from migctl.render.tags import Tags
-from migctl.render.text import WIDEST, clean, count, fit, gib, hang, sides, width
+from migctl.render.text import WIDEST, clean, fit, gib, hang, sides, width
 
 _LARGE = 2
 """Up to so many divided GPUs are drawn large, more than that one line each."""
@@ -37,7 +38,7 @@ def layouts(gpus: Sequence[GpuPicture], tags: Tags, style: Style) -> list[str]:
             lines.append("")
         lines += block
     if len(gpus) > len(shown):
-        lines.append(f"{INDENT}{style.signs.ellipsis} and {count(len(gpus) - len(shown), 'more GPU')}")
+        lines.append(f"{INDENT}{style.signs.ellipsis} and {counted(len(gpus) - len(shown), 'more GPU')}")
     return lines
 
 

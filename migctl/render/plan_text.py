@@ -9,6 +9,7 @@ from migctl.core.choices import Strategy
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import Placement
 from migctl.core.views.plan import ConflictView, PlanView, Way
+from migctl.core.words import counted
 from migctl.errors import MigctlError
 from migctl.render.console import Style
 from migctl.render.cores import cores
@@ -18,7 +19,7 @@ from migctl.render.heading import heading
 from migctl.render.layout import layouts
 from migctl.render.table import Cell, Column, table
 from migctl.render.tags import Tags
-from migctl.render.text import count, gib, hang, page
+from migctl.render.text import gib, hang, page
 
 _STRATEGY = {
     Strategy.MIG: "MIG, one instance a job",
@@ -74,14 +75,14 @@ def _facts(view: PlanView) -> list[str]:
     allocation = view.allocation
     running, waiting = len(allocation.assignments), len(allocation.waiting)
     if waiting and not running:
-        at_once = f"{count(waiting, 'job')}, none can start now"
+        at_once = f"{counted(waiting, 'job')}, none can start now"
     elif waiting:
         at_once = (
-            f"{running} of {count(running + waiting, 'job')} at once, {waiting} {'waits' if waiting == 1 else 'wait'}"
+            f"{running} of {counted(running + waiting, 'job')} at once, {waiting} {'waits' if waiting == 1 else 'wait'}"
         )
     else:
         at_once = "1 job" if running == 1 else f"{running} jobs, all at once"
-    facts = [at_once, _STRATEGY[allocation.strategy], count(len(view.gpus), "GPU")]
+    facts = [at_once, _STRATEGY[allocation.strategy], counted(len(view.gpus), "GPU")]
     return [*facts, f"for {view.machine}"] if view.machine else facts
 
 
@@ -97,7 +98,7 @@ def _jobs(view: PlanView, tags: Tags, style: Style, *, everything: bool, room: i
     rows = [_row(group, order if several else {}, tags) for group in groups]
     lines = table(_COLUMNS, rows, style)
     if left:
-        lines.append(f"  {style.signs.ellipsis} and {count(left, 'more job')} (--all lists them)")
+        lines.append(f"  {style.signs.ellipsis} and {counted(left, 'more job')} (--all lists them)")
     return [*lines, *_total(assignments, style)]
 
 
@@ -148,8 +149,8 @@ def _total(assignments: Sequence[Assignment], style: Style) -> list[str]:
     workers = sum(a.cpu.num_workers for a in assignments)
     used = CpuSet(cpu for a in assignments for cpu in a.cpu.cpus)
     text = (
-        f"in all {count(workers, 'loader worker')} and {count(len(assignments), 'main process', 'main processes')} "
-        f"on {count(len(used), 'logical CPU')}"
+        f"in all {counted(workers, 'loader worker')} and {counted(len(assignments), 'main process', 'main processes')} "
+        f"on {counted(len(used), 'logical CPU')}"
     )
     return hang("", text, style, indent=2)
 
@@ -158,8 +159,8 @@ def _idle(view: PlanView, style: Style) -> list[str]:
     idle = view.allocation.idle
     parts: list[str] = []
     if view.allocation.strategy is Strategy.MIG:
-        parts += [count(idle.compute_slices, "compute slice"), count(idle.memory_slices, "memory slice")]
-    parts.append(count(idle.cores, "core"))
+        parts += [counted(idle.compute_slices, "compute slice"), counted(idle.memory_slices, "memory slice")]
+    parts.append(counted(idle.cores, "core"))
     lines = hang("IDLE  ", ", ".join(parts), style, look=("bold",))
     if view.allocation.strategy is Strategy.MIG:
         more = f"one more of {', '.join(idle.could_add)}" if idle.could_add else "no further instance fits"
@@ -231,7 +232,7 @@ def _bar(label: str, need: int, there: int, style: Style) -> str:
 
 
 def _ways(ways: Sequence[Way], style: Style) -> list[str]:
-    """In the guide's order of effort; what a way costs or why it is not possible stands below it."""
+    """In the order of effort; what a way costs or why it is not possible stands below it."""
     if not ways:
         return []
     columns = (
@@ -252,7 +253,7 @@ def _ways(ways: Sequence[Way], style: Style) -> list[str]:
         )
     title, *lines = table(columns, rows, style)
     told = f"  {style.signs.arrow} this plan" if any(way.chosen for way in ways) else ""
-    merged = [f"{style.paint('WAYS  ', 'bold')} in the guide's order, each job's share{told}", title]
+    merged = [f"{style.paint('WAYS  ', 'bold')} to run them, least effort first, per job{told}", title]
     for line, way in zip(lines, ways, strict=True):
         merged.append(line)
         if way.note:
@@ -269,6 +270,6 @@ def _steps(steps: Sequence[str], style: Style, *, everything: bool) -> list[str]
         lines += hang(f"{number:>3}", step, style, indent=1)
     if len(shown) < len(steps):
         lines.append(
-            f"     {style.signs.ellipsis} and {count(len(steps) - len(shown), 'more step')} (--all lists them)"
+            f"     {style.signs.ellipsis} and {counted(len(steps) - len(shown), 'more step')} (--all lists them)"
         )
     return lines

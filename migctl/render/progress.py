@@ -8,8 +8,9 @@ from typing import assert_never
 
 from migctl.core.events import Event, Moment, NoteEvent, PullEvent, StepEvent
 from migctl.core.record import Action
+from migctl.core.words import counted
 from migctl.render.console import Style
-from migctl.render.text import clean, count, fit, width, wrap
+from migctl.render.text import clean, fit, width, wrap
 
 _DONE: Mapping[Action, str] = {
     Action.CREATE_GPU_INSTANCE: "GPU instance made",
@@ -111,7 +112,7 @@ class Progress:
 
     def live(self, style: Style) -> str:
         """The line that stands below while it goes on: nothing before the first event."""
-        tail = f"{style.signs.dot}{self.done} of {count(self.total, 'job')}" if self.total else ""
+        tail = f"{style.signs.dot}{self.done} of {counted(self.total, 'job')}" if self.total else ""
         if self.pulls:
             image, done, total = self.pulls[0]
             more = f" and {len(self.pulls) - 1} more" if len(self.pulls) > 1 else ""
@@ -121,7 +122,7 @@ class Progress:
             name = fit(clean(image, style), max(8, room), style, "middle")
             return fit(f"pulling {name} {bar}{amount}", style.columns - 1, style)
         if not self.doing:
-            return f"{self.done} of {count(self.total, 'job')}" if self.total and self.done else ""
+            return f"{self.done} of {counted(self.total, 'job')}" if self.total and self.done else ""
         # The last column stays empty: some terminals wrap when it is written.
         text = fit(clean(self.doing, style), style.columns - 1 - width(tail), style, "middle")
         return f"{text}{tail}"

@@ -10,6 +10,7 @@ from migctl.core.ownership import NO_COMPUTE_INSTANCE
 from migctl.core.record import JobState
 from migctl.core.views.pictures import GpuPicture, Seat
 from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView
+from migctl.core.words import counted
 from migctl.render.console import Style
 from migctl.render.cores import cores
 from migctl.render.errors_text import notice_lines
@@ -18,7 +19,7 @@ from migctl.render.heading import heading
 from migctl.render.layout import layouts
 from migctl.render.table import Cell, Column, table
 from migctl.render.tags import Tags
-from migctl.render.text import clean, count, duration, fit, hang, page, sides, width
+from migctl.render.text import clean, duration, fit, hang, page, sides, width
 
 _LOOKS: Mapping[JobState, tuple[str, ...]] = {
     JobState.QUEUED: ("dim",),
@@ -106,7 +107,7 @@ def _runs(view: StatusView, tags: Tags, style: Style, *, everything: bool) -> li
             table(_COLUMNS, rows, style), shown, style, whole=len(run.jobs) <= FOLD_ABOVE or everything
         )
         if left:
-            block.append(f"  {style.signs.ellipsis} and {count(left, 'more job')} (--all lists them)")
+            block.append(f"  {style.signs.ellipsis} and {counted(left, 'more job')} (--all lists them)")
         blocks.append(block)
     return blocks
 
@@ -159,7 +160,7 @@ def _short(view: StatusView, style: Style) -> list[str]:
         rows.append([Cell(run.name, ("bold",)), Cell(run.state, _state_looks(run.state)), jobs, run.owner, since])
     lines = table(columns, rows, style)
     if len(view.runs) > 20:
-        lines.append(f"  {style.signs.ellipsis} and {count(len(view.runs) - 20, 'more run')}")
+        lines.append(f"  {style.signs.ellipsis} and {counted(len(view.runs) - 20, 'more run')}")
     return [*lines, "  `migctl status RUN` shows one run's jobs, --all shows all"]
 
 
@@ -285,5 +286,5 @@ def _drift(drift: Sequence[str], style: Style, *, everything: bool) -> list[str]
     for line in shown:
         lines += hang("!", line, style, indent=2, look=("yellow",))
     if len(drift) > len(shown):
-        lines.append(f"  {style.signs.ellipsis} and {count(len(drift) - len(shown), 'more')} (--all lists them)")
+        lines.append(f"  {style.signs.ellipsis} and {counted(len(drift) - len(shown), 'more')} (--all lists them)")
     return lines

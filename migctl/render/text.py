@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from migctl.core.words import count as count
 from migctl.render.console import Style
 
 _SGR = re.compile(r"\x1b\[[0-9;]*m")

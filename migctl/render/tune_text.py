@@ -5,11 +5,12 @@ from __future__ import annotations
 from migctl.core.throughput import CONFIDENCE
 from migctl.core.tuning import Bound, Point
 from migctl.core.views.tuning import TuneView
+from migctl.core.words import counted
 from migctl.render.console import Style
 from migctl.render.errors_text import notice_lines
 from migctl.render.heading import heading
 from migctl.render.table import Cell, Column, table
-from migctl.render.text import count, hang, page, width
+from migctl.render.text import hang, page, width
 
 _COLUMNS = (
     Column(title="WORKERS", right=True),
@@ -31,7 +32,7 @@ _ADVICE = {
 def tune_text(view: TuneView, style: Style) -> str:
     """The whole answer, with a newline at its end."""
     facts = [
-        f"CPUs {view.cpus} ({count(view.cores, 'core')})",
+        f"CPUs {view.cpus} ({counted(view.cores, 'core')})",
         *([view.profile] if view.profile else []),
         view.runtime,
         *(["the stand-in, not the job's own command"] if view.probe else []),
@@ -98,7 +99,7 @@ def _number(value: float, *, like: float | None = None) -> str:
 
 def point_line(point: Point) -> str:
     """One finished measurement, for those who wait."""
-    return f"{count(point.num_workers, 'worker')}: {_number(point.measured.rate)} samples/s"
+    return f"{counted(point.num_workers, 'worker')}: {_number(point.measured.rate)} samples/s"
 
 
 def tune_json(view: TuneView) -> dict[str, object]:

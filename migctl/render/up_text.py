@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from migctl.core.reconcile import Difference
 from migctl.core.record import Record
 from migctl.core.run import Run
+from migctl.core.words import counted
 from migctl.errors import Notice
 from migctl.render.console import Style
 from migctl.render.errors_text import notice_lines
 from migctl.render.table import Cell, Column, table
-from migctl.render.text import clean, count
+from migctl.render.text import clean
 
 _COLUMNS = (
     Column(title="JOB", least=12, cut="middle"),
@@ -72,7 +73,9 @@ def _told(
 ) -> str:
     """What was done, or why nothing was."""
     done = [
-        f"{count(len(names), 'job')} {what}" for names, what in ((started, "started"), (taken_out, "removed")) if names
+        f"{counted(len(names), 'job')} {what}"
+        for names, what in ((started, "started"), (taken_out, "removed"))
+        if names
     ]
     if done:
         return ", ".join(done)

@@ -282,8 +282,8 @@ def shared_t4() -> PlanView:
         for n, name in enumerate(("bert", "resnet", "unet"))
     ]
     ways = (
-        Way(name="workers and batch, together", at_once=3, cores=2, num_workers=2, memory_mib=5120, chosen=True),
-        Way(name="one after another", at_once=1, cores=5, num_workers=5, memory_mib=15360, note="one core kept"),
+        Way(name="shared GPU", at_once=3, cores=2, num_workers=2, memory_mib=5120, chosen=True),
+        Way(name="one by one", at_once=1, cores=5, num_workers=5, memory_mib=15360, note="one core kept"),
         Way(name="MIG", at_once=0, cores=0, num_workers=0, memory_mib=None, possible=False, note="this GPU has no MIG"),
     )
     view = plan_view(jobs, [board], topology, name="together", strategy=Strategy.SHARED)
@@ -342,8 +342,8 @@ def too_much() -> PlanView:
         view,
         conflict=ConflictView(contenders=tuple(contenders), memory_slices=8, compute_slices=7),
         ways=(
-            Way(name="workers and batch, together", at_once=7, cores=2, num_workers=2, memory_mib=5851),
-            Way(name="one after another", at_once=1, cores=15, num_workers=15, memory_mib=40192),
+            Way(name="shared GPU", at_once=7, cores=2, num_workers=2, memory_mib=5851),
+            Way(name="one by one", at_once=1, cores=15, num_workers=15, memory_mib=40192),
             Way(name="MIG", at_once=4, cores=2, num_workers=2, memory_mib=9856, chosen=True, note="3 wait"),
         ),
     )

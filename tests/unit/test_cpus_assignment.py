@@ -364,7 +364,7 @@ def test_workers_and_threads_of_a_grant(
 def test_nothing_left_for_the_system_is_said_with_the_variant() -> None:
     notice = next(n for n in give(jobs(1, 1), uniform_topology(8, 2)).notices if n.id == "nothing-for-system")
 
-    assert notice.hint == "reserve_cores: 1 keeps 2 cores: 3 cores and workers instead of 4"
+    assert notice.hint == "reserve_cores: 1 keeps 2 cores: each job gets 3 cores and as many workers instead of 4"
     assert "nothing-for-system" not in ids(give(jobs(1), uniform_topology(8, 2)))
     assert "nothing-for-system" not in ids(give(jobs(1, 1, 1), uniform_topology(8, 2)))
 
@@ -373,6 +373,42 @@ def test_where_every_job_has_one_core_the_variant_is_one_job_less() -> None:
     notice = next(n for n in give(jobs(1, 1), uniform_topology(2, 2)).notices if n.id == "nothing-for-system")
 
     assert "reserve_cores: 1" in (notice.hint or "")
+
+
+def test_only_those_are_named_who_would_get_fewer_cores() -> None:
+    told = [
+        next(n for n in give(jobs(*slices), uniform_topology(16, 2)).notices if n.id == "nothing-for-system").hint
+        for slices in ((3, 2, 1, 1), (1,) * 16)
+    ]
+
+    assert told == [
+        "reserve_cores: 1 keeps 1 core: j2 gets 4 cores and as many workers instead of 5",
+        "15 jobs at once with reserve_cores: 1 keep one core",
+    ]
+
+
+RESERVES = (
+    # cores, jobs, asked for → said
+    (2, 1, 99, "reserve_cores: 99 cannot be kept: of 2 cores 1 is left for the system, since every job gets one"),
+    (4, 4, 1, "reserve_cores: 1 cannot be kept: of 4 cores none is left for the system, since every job gets one"),
+    (4, 2, 2, None),
+)
+
+
+@pytest.mark.parametrize(("cores", "count", "reserve", "said"), RESERVES)
+def test_a_reserve_that_cannot_be_kept_is_told(cores: int, count: int, reserve: int, said: str | None) -> None:
+    told = give(jobs(*[1] * count), uniform_topology(cores), reserve=reserve).notices
+
+    assert [n.message for n in told if n.id == "reserve-not-kept"] == ([said] if said else [])
+    assert "nothing-for-system" not in [n.id for n in told]
+
+
+def test_nothing_is_warned_of_that_nobody_can_change() -> None:
+    one_core = give(jobs(1), uniform_topology(1)).notices
+    one_worker_each = give(jobs(1, 1), uniform_topology(2)).notices
+
+    assert [n.id for n in one_core] == []
+    assert "main-without-thread" not in [n.id for n in one_worker_each]
 
 
 def test_cores_outside_the_plans_part_are_the_systems_unless_others_claim_them() -> None:

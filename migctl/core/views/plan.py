@@ -31,7 +31,7 @@ class ConflictView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One of the guide's ways to run the same jobs, for the comparison: 1 workers and batch, 2 one after another, 3 MIG."""
+    """One of the ways to run the same jobs, for the comparison: all on the whole GPU, one after another, an instance each."""
 
     name: str
     at_once: int
