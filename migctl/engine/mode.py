@@ -90,7 +90,8 @@ def restore(shop: Workshop, run: Run, used: Collection[str | None]) -> tuple[Not
             except MigctlError as error:
                 notices.append(Notice(error.id, error.message, hint=error.hint, where=f"GPU {gpu.index}"))
             continue
-        if gpu.mig.current and gpu.uuid in used:
+        # Nobody else wants a simulated GPU, least of all with sudo.
+        if gpu.mig.current and gpu.uuid in used and not shop.driver.simulated:
             how = "since turning it off needs a GPU reset" if ours else "as it was found"
             notices.append(
                 Notice(
