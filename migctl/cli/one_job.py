@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from migctl.cli.common import Common
-from migctl.cli.output import write
 from migctl.cli.signals import detaching
 from migctl.core.choices import RuntimeName
 from migctl.core.run import Run
@@ -45,9 +44,11 @@ def run_command(
         **{key: value for key, value in keys.items() if value is not None},
     )
     if not interactive:
-        bring_up(common, session, plan, UpOptions(), dry_run=False, wait=False, attach=False)
-        if not common.json and not common.quiet:
-            write(f"migctl logs -f {plan.name}   follows it; migctl down {plan.name}   removes it\n")
+        steps = (
+            f"migctl logs -f {plan.name}   follows it",
+            f"migctl down {plan.name}   removes it: it stays until then",
+        )
+        bring_up(common, session, plan, UpOptions(), dry_run=False, wait=False, attach=False, next_steps=steps)
         return
     quiet = Common(quiet=True, no_color=common.no_color, nvml=common.nvml, state_dir=common.state_dir)
     result = start(quiet, session, plan, UpOptions())

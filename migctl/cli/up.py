@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from migctl.cli.common import Common
@@ -17,9 +18,17 @@ from migctl.errors import PlanError
 
 
 def bring_up(
-    common: Common, session: Session, plan: Plan, options: UpOptions, *, dry_run: bool, wait: bool, attach: bool
+    common: Common,
+    session: Session,
+    plan: Plan,
+    options: UpOptions,
+    *,
+    dry_run: bool,
+    wait: bool,
+    attach: bool,
+    next_steps: Sequence[str] = (),
 ) -> None:
-    """Converge, say what came of it, and wait or attach where asked."""
+    """Converge, say what came of it and what to type next, and wait or attach where asked."""
     if attach and common.json:
         raise PlanError("usage", "--attach shows logs, --json one object", hint="migctl up --wait --json")
     if dry_run:
@@ -61,6 +70,7 @@ def bring_up(
                 common.style(),
                 simulated=session.nvml,
                 quiet=common.quiet,
+                next_steps=next_steps,
             )
         )
     if attach:

@@ -35,12 +35,14 @@ def up_text(
     *,
     simulated: str,
     quiet: bool,
+    next_steps: Sequence[str] = (),
 ) -> str:
     """The run in one line, its new jobs as a table, and what was left as it is.
 
     Args:
         kept: jobs of the plan that this call did not touch.
         taken_out: jobs that it ended and removed for good.
+        next_steps: what to type next, a line each; before the warnings, which would hide it.
     """
     told = _told(records, started, kept, taken_out, style)
     lines = [f"{clean(run.name, style)}: {told}" + (f"  (simulated: {simulated})" if simulated else "")]
@@ -63,6 +65,7 @@ def up_text(
     for what, names in (("ended and removed", taken_out), ("left as they are", kept)):
         if names:
             lines.append(f"{what}: {', '.join(clean(name, style) for name in names)}")
+    lines += next_steps
     if notices:
         lines += ["", *notice_lines(notices, style)]
     return "\n".join(lines) + "\n"

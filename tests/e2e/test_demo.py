@@ -58,9 +58,12 @@ def test_the_demo_shows_four_jobs_from_plan_to_nothing_left(environ: dict[str, s
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    for part in ("7 of 7 in use", "baseline", "4 succeeded", "steps/s", "4 jobs removed", "0 of 7 in use"):
+    for part in ("7 of 7 in use", "baseline", "steps/s", "4 jobs removed", "0 of 7 in use"):
         assert part in done.stdout
     assert "0 instances. Left of the trainings: 0 processes." in done.stdout
+    assert done.stdout.count(": succeeded (exit code 0)\n") == 4
+    assert "\x1b" not in done.stdout
+    assert "sudo" not in done.stdout
     assert [line for line in done.stdout.splitlines() if len(line) > 88] == []
     assert left_behind(environ) == []
 
