@@ -73,7 +73,7 @@ def test_a_block_that_is_not_run_names_programs_that_exist(block: Block) -> None
         if program.startswith("scripts/"):
             assert (ROOT / program).stat().st_mode & 0o111
         else:
-            assert Path(program).name in {"python3", "pip", "migctl"}
+            assert Path(program).name in {"python3", "pip", "migctl", "source"}
 
 
 @pytest.mark.parametrize(
