@@ -1,6 +1,9 @@
 """Device files of simulated GPUs: ordinary files in a folder that processes open, so that holding a GPU is real there too.
 
 Sessions of the simulated NVML hold them as well, as those of the real one do; a machine without such files has nothing to hold.
+Everybody who has a GPU's file open is in the way of a change of its mode. In the way of a new GPU instance is who computes on the
+whole GPU, and here that is who has opened the file for writing: where MIG is in use, monitors and nvidia-persistenced have it open
+all the time, and instances are made beside them.
 """
 
 from __future__ import annotations
@@ -52,18 +55,30 @@ def open_nodes(folder: Path, minors: Collection[int]) -> list[int]:
     return [os.open(node, os.O_RDONLY | os.O_CLOEXEC) for gpu in minors if (node := gpu_node(folder, gpu)).exists()]
 
 
-def opened(paths: Collection[Path]) -> bool:
-    """Whether a process other than this one has one of the files open; only what this user may see counts."""
+def opened(paths: Collection[Path], *, writing: bool = False) -> bool:
+    """Whether a process other than this one has one of the files open; only what this user may see counts.
+
+    Args:
+        writing: only those that may write count: here that tells who computes on the GPU from who only watches it.
+    """
     wanted = {str(path.resolve()) for path in paths}
     for process in Path("/proc").iterdir():
         if not process.name.isdigit() or int(process.name) == os.getpid():
             continue
         try:
-            if any(os.readlink(descriptor) in wanted for descriptor in (process / "fd").iterdir()):  # noqa: PTH115 -- quicker
-                return True
+            for descriptor in (process / "fd").iterdir():
+                if os.readlink(descriptor) in wanted and (not writing or _writable(descriptor)):  # noqa: PTH115 -- quicker
+                    return True
         except OSError:
             continue  # ended meanwhile, or another user's
     return False
+
+
+def _writable(descriptor: Path) -> bool:
+    """From `flags:` in /proc/PID/fdinfo (proc(5)), which is octal."""
+    text = (descriptor.parents[1] / "fdinfo" / descriptor.name).read_text()
+    flags = next(line.split()[1] for line in text.splitlines() if line.startswith("flags:"))
+    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
 
 
 def _minor(gpu: int, gi_id: int, ci_id: int | None = None) -> int:

@@ -109,13 +109,15 @@ class SimulatedSession:
             with self.file.edit() as state:
                 yield state, self.handles.gpu(state, handle)
 
-    def node_open(self, state: SimState, gpu: SimGpu, gi_id: int | None = None, *ci_ids: int) -> bool:
-        """Whether another process has the device file of the GPU, or of this instance of it, open."""
+    def node_open(
+        self, state: SimState, gpu: SimGpu, gi_id: int | None = None, *ci_ids: int, writing: bool = False
+    ) -> bool:
+        """Whether another process has the device file of the GPU (`writing`: to compute on it), or of this instance, open."""
         if not state.devices:
             return False
         folder = Path(state.devices)
         if gi_id is None:
-            return simdevices.opened([simdevices.gpu_node(folder, gpu.minor)])
+            return simdevices.opened([simdevices.gpu_node(folder, gpu.minor)], writing=writing)
         return simdevices.opened([simdevices.instance_node(folder, gpu.minor, gi_id, ci) for ci in (None, *ci_ids)])
 
     @property

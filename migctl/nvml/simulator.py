@@ -212,8 +212,8 @@ class Simulator(SimulatedGpus):
         return found
 
     def _whole_gpu_used(self, state: SimState, gpu: SimGpu) -> bool:
-        """Whether somebody else has the GPU as a whole: its file open, a CUDA process on no instance, or a client of no process."""
-        return gpu.held or any(p.gi_id is None for p in gpu.living()) or self.node_open(state, gpu)
+        """Whether somebody else computes on the GPU as a whole: a process on no instance, or a client that is none."""
+        return gpu.held or any(p.gi_id is None for p in gpu.living()) or self.node_open(state, gpu, writing=True)
 
 
 def _queried(state: SimState, version: int) -> DriverAge:

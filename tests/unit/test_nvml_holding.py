@@ -113,17 +113,26 @@ def test_who_has_the_whole_gpu_keeps_others_from_making_instances(
     assert refusal(lambda: create(nvml, A100_1G, 0, 1)) == code
 
 
-def test_who_has_the_gpus_file_open_keeps_others_from_making_instances(path: Path, tmp_path: Path) -> None:
+# (how the GPU's file is opened, what making an instance is answered, and changing the mode)
+OPENERS = [("3<>", Code.IN_USE, Code.IN_USE), ("3<", None, Code.IN_USE)]  # to compute; to watch, as nvidia-persistenced
+
+
+@pytest.mark.parametrize(("how", "making", "changing"), OPENERS)
+def test_who_has_the_gpus_file_open_is_in_the_way(
+    path: Path, tmp_path: Path, how: str, making: Code | None, changing: Code
+) -> None:
     state = SimState.create(path, "a100-40gb")
     state.make_devices(tmp_path / "dev")
     state.save(path)
     nvml = simulate(path)
-    with subprocess.Popen(["sh", "-c", 'exec sleep 60 3<"$0"', str(gpu_node(tmp_path / "dev", 0))]) as process:
+    gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+    with subprocess.Popen(["sh", "-c", f'exec sleep 60 {how}"$0"', str(gpu_node(tmp_path / "dev", 0))]) as process:
         while not Path(f"/proc/{process.pid}/fd/3").is_symlink():
             time.sleep(0.005)
-        assert refusal(lambda: create(nvml, A100_1G, 0, 1)) is Code.IN_USE
+        assert refusal(lambda: create(nvml, A100_1G, 0, 1)) == making
+        assert nvml.nvmlDeviceSetMigMode(gpu, 0) == changing
         process.kill()
-    create(nvml, A100_1G, 0, 1)
+    create(nvml, A100_1G, 1, 1)
 
 
 def test_an_instance_stays_in_use_for_a_moment_after_its_process(nvml: Simulator, path: Path) -> None:
