@@ -30,6 +30,15 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
+class Recorded:
+    """What one state directory knows of: a container that it made and does not know any more is spoken for by nobody."""
+
+    store: str
+    """Short name of the state directory, as on its containers' labels."""
+    tokens: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ForeignContainer:
     """A running container that migctl did not start, as far as it matters for cores."""
 

@@ -124,7 +124,12 @@ class _Judge:
             except ValueError as error:
                 left.append(Left(what, f"its labels do not tell enough: {error}"))
                 continue
-            why = self._recorded(record) or objection(record, self._observed) or self._instance_taken(record)
+            why = (
+                self._recorded(record)
+                or self._elsewhere(record)
+                or objection(record, self._observed)
+                or self._instance_taken(record)
+            )
             if why is not None:
                 left.append(Left(what, why))
                 continue
@@ -152,6 +157,12 @@ class _Judge:
     def _recorded(self, record: Record) -> str | None:
         if (record.run, record.job) in self._known:
             return f"{record.run}/{record.job} is recorded with another container"
+        return None
+
+    def _elsewhere(self, record: Record) -> str | None:
+        mine = [c for c in self._claims if self._is_others(c) and c.uid == self._session.caller.uid]
+        if any(c.run == record.run for c in mine):
+            return f"another state directory of yours has the run {record.run}: use that one (--state-dir)"
         return None
 
     def _instance_taken(self, record: Record) -> str | None:

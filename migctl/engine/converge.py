@@ -37,6 +37,7 @@ from migctl.errors import (
     PlanError,
     Problems,
 )
+from migctl.host.claims import store_name
 from migctl.runtimes.api import Runtime
 from migctl.store.ledger import Ledger
 
@@ -173,6 +174,7 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
         simulated=session.simulated,
         memory_total_mib=None,
         minors={gpu.uuid: gpu.minor for gpu in seen.observed.gpus},
+        store=store_name(session.paths.state),
     )
     outcome = shop.bring_up(decision.chains, decision.records, seen, pad)
     problems = dict(outcome.errors)

@@ -29,6 +29,8 @@ class LaunchPad:
     threads: Mapping[str, int]
     simulated: bool
     memory_total_mib: int | None
+    store: str = ""
+    """Short name of the state directory that records these jobs."""
     minors: Mapping[str, int | None] = field(default_factory=dict)
     """GPU UUID → minor number of its device node."""
 
@@ -81,7 +83,7 @@ class LaunchPad:
             mig_uuid=mig_uuid or record.gpu_uuid,
             simulated=self.simulated,
             shm_size_bytes=job.shm_size_bytes or shm_size_bytes(record.num_workers, self.memory_total_mib),
-            labels=labels(record, job, self.caller, device, plan_path=self.plan.path),
+            labels=labels(record, job, self.caller, device, plan_path=self.plan.path, store=self.store),
             device=device,
         )
 
@@ -104,7 +106,13 @@ def unit_name(record: Record) -> str:
 
 
 def labels(
-    record: Record, job: Job, caller: Caller, device: GpuDevice | None = None, *, plan_path: str = ""
+    record: Record,
+    job: Job,
+    caller: Caller,
+    device: GpuDevice | None = None,
+    *,
+    plan_path: str = "",
+    store: str = "",
 ) -> tuple[tuple[str, str], ...]:
     """The truth about a container that outlives the store: whose it is, which job, on what."""
     owned = record.instance
@@ -132,6 +140,7 @@ def labels(
         "grace": str(record.grace_s),
         "lent": "yes" if owned is not None and owned.foreign else "",
         "plan": plan_path,
+        "store": store,
         **(device.labels() if device is not None else {}),
     }
     return (*job.labels, *((LABEL + key, value) for key, value in own.items()))

@@ -8,7 +8,7 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.holdings import Holdings, claimed_slices
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
-from migctl.core.observed import Observed
+from migctl.core.observed import Observed, Recorded
 from migctl.engine.observe import owners
 from migctl.engine.ruling import ruling
 from migctl.engine.session import Session
@@ -31,7 +31,7 @@ def surroundings(session: Session, runtime: Runtime, ledger: Ledger, seen: Obser
         affinity=session.local_affinity(topology.online),
         engine=facts.cpus,
         claimed={f"{claim.user}/{claim.run}": claim.cpus for claim in claims},
-        foreign=tuple(runtime.foreign({r.token for one in ledger.runs() for r in ledger.records(one.name)})),
+        foreign=tuple(runtime.foreign(_recorded(session, ledger))),
         owners=owners(ledger, seen, claims),
         whole={uuid: f"{c.user}/{c.run}" for c in claims for uuid, places in c.gpus.items() if not places},
         processes={p.pid: process_words(p.pid) for gpu in seen.gpus for p in gpu.processes},
@@ -53,3 +53,8 @@ def _holdings(claims: Sequence[Claim], gpus: Sequence[Gpu], uid: int) -> Holding
 
 def _own(session: Session, claim: Claim, run: str) -> bool:
     return (claim.uid, claim.run, claim.store) == (session.caller.uid, run, store_name(session.paths.state))
+
+
+def _recorded(session: Session, ledger: Ledger) -> Recorded:
+    tokens = frozenset(record.token for run in ledger.runs() for record in ledger.records(run.name))
+    return Recorded(store_name(session.paths.state), tokens)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from threading import Event
 
     from migctl.core.adoption import Leftover
-    from migctl.core.observed import ForeignContainer, Unit
+    from migctl.core.observed import ForeignContainer, Recorded, Unit
     from migctl.core.plan import Job
     from migctl.runtimes.facts import CdiEntry, RuntimeFacts
     from migctl.runtimes.launch import Launch
@@ -46,8 +46,8 @@ class Runtime(Protocol):
         """Everything that carries migctl's labels, of any user and any run; none for processes, which carry none."""
         ...
 
-    def foreign(self, known: Collection[str] | None = None) -> list[ForeignContainer]:
-        """Running units that migctl did not start, and (with `known`, the tokens recorded) those of this user that no record knows:
+    def foreign(self, known: Recorded | None = None) -> list[ForeignContainer]:
+        """Running units that migctl did not start, and (with `known`) those of this state directory that no record knows any more:
         they hold cores all the same.
         """
         ...

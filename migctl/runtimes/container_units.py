@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.labels import LABEL
-from migctl.core.observed import Unit
+from migctl.core.observed import Recorded, Unit
 from migctl.core.record import JobState
 from migctl.runtimes import proc
 from migctl.runtimes.attempt import exit_words
@@ -27,17 +27,18 @@ def is_ours(labels: Mapping[str, str] | None) -> bool:
     return labels is not None and all(labels.get(LABEL + key) for key in ("run", "job", "token"))
 
 
-def is_foreign(labels: Mapping[str, str] | None, uid: int, known: Collection[str] | None) -> bool:
+def is_foreign(labels: Mapping[str, str] | None, known: Recorded | None) -> bool:
     """Whether migctl did not make it, or nobody speaks for it any more.
 
     Args:
         labels: of the container.
-        uid: the caller's; what other users' migctl made their claims speak for.
-        known: tokens of the caller's recorded units; `None` = all.
+        known: what the caller's records know; for what another user's or state directory's migctl made, its claims speak.
     """
     if labels is None or not is_ours(labels):
         return True
-    return known is not None and labels.get(LABEL + "owner") == str(uid) and labels[LABEL + "token"] not in known
+    return (
+        known is not None and labels.get(LABEL + "store") == known.store and labels[LABEL + "token"] not in known.tokens
+    )
 
 
 def unit_of(data: Mapping[str, Any], *, local: bool) -> Unit:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.labels import LABEL
-from migctl.core.observed import ForeignContainer, Unit
+from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
 from migctl.runtimes.container_stop import KILL_DEADLINE_S, stop_container
 from migctl.runtimes.container_units import each, is_foreign, is_ours, leftover_of, unit_of
@@ -231,12 +231,12 @@ class Containers:
         found = each(self._inspect, [c["Id"] for c in listed if is_ours(c["Labels"])])
         return [data for data in found if data is not None]
 
-    def foreign(self, known: Collection[str] | None = None) -> list[ForeignContainer]:
-        """Running containers of others, with their cpusets; of this user's own those that no record knows count as well."""
+    def foreign(self, known: Recorded | None = None) -> list[ForeignContainer]:
+        """Running containers of others, with their cpusets; those that we made and no record knows any more count as well."""
         engine = self._engine
         with engine_errors(engine.endpoint):
             listed = engine.client.containers()
-        found = each(self._inspect, [c["Id"] for c in listed if is_foreign(c["Labels"], engine.endpoint.owner, known)])
+        found = each(self._inspect, [c["Id"] for c in listed if is_foreign(c["Labels"], known)])
         return [
             ForeignContainer(str(data["Name"]).lstrip("/"), CpuSet.parse(data["HostConfig"].get("CpusetCpus") or ""))
             for data in found

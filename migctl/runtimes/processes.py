@@ -7,13 +7,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migctl.core.cpuset import CpuSet
-from migctl.core.observed import ForeignContainer, Unit
+from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
 from migctl.runtimes import proc
@@ -182,7 +182,7 @@ class Processes:
         """None: a process carries no labels, all that is known of it lies in its folder."""
         return []
 
-    def foreign(self, known: Collection[str] | None = None) -> list[ForeignContainer]:  # noqa: ARG002 -- the same for both
+    def foreign(self, known: Recorded | None = None) -> list[ForeignContainer]:  # noqa: ARG002 -- the same for both
         """Without an engine nothing is known of containers."""
         return []
 

@@ -14,7 +14,7 @@ from migctl.engine.decide import UpOptions
 from migctl.errors import MigctlError
 from migctl.nvml.simstate import SimState
 from tests.support.fake_engine import Container, Killed
-from tests.support.world import World
+from tests.support.world import EngineSession, World
 
 JOBS = {"a": "2g.10gb", "b": "1g.5gb"}
 NO = UpOptions()
@@ -243,3 +243,22 @@ def test_a_driver_that_does_not_answer_is_an_error_and_changes_nothing(world: Wo
         world.adopt()
 
     assert world.records() == []
+
+
+def test_what_another_state_directory_of_ones_own_records_is_left_to_it(world: World) -> None:
+    world.up(world.plan("one", JOBS), NO)
+    session = world.session()
+    elsewhere = EngineSession(
+        environ={**session.environ, "MIGCTL_STATE_DIR": str(world.folder / "other")},
+        nvml=session.nvml,
+        root=session.root,
+        engine=world.engine,
+    )
+
+    result = adopt(elsewhere, None, dry_run=False)
+
+    assert result.adopted == ()
+    assert {left.reason for left in result.left if "container" in left.what} == {
+        "another state directory of yours has the run one: use that one (--state-dir)"
+    }
+    world.check()

@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,13 +15,14 @@ from threading import Event
 from typing import NoReturn
 
 from migctl.core.adoption import Leftover
-from migctl.core.observed import ForeignContainer, Unit
+from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.core.plan import Job
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError
 from migctl.nvml.simmodel import SimProcess
 from migctl.nvml.simstate import SimState
 from migctl.runtimes.api import ProgressReport
+from migctl.runtimes.container_units import is_foreign
 from migctl.runtimes.facts import CdiEntry, RuntimeFacts
 from migctl.runtimes.launch import Launch
 
@@ -113,12 +114,12 @@ class FakeEngine:
         with self._call("leftovers"):
             return [Leftover(self._unit(c), c.launch.name, dict(c.launch.labels)) for c in self.containers.values()]
 
-    def foreign(self, known: Collection[str] | None = None) -> list[ForeignContainer]:
+    def foreign(self, known: Recorded | None = None) -> list[ForeignContainer]:
         with self._call("foreign"):
             return [
                 ForeignContainer(c.launch.name, c.launch.cpus)
                 for c in self.running()
-                if known is not None and c.launch.token not in known
+                if is_foreign(dict(c.launch.labels), known)
             ]
 
     def stop(self, handle: str, grace_s: float, *, hurry: Event | None = None) -> None:
