@@ -8,7 +8,7 @@ MigctlError
 ├── PartlyApplied     6   something was changed and not everything could be finished
 ├── Drift             7   `status --check` found that reality differs from the plan
 ├── JobsFailed        8   a job failed, was stopped or is lost
-├── Interrupted     130   Ctrl-C (143 for SIGTERM)
+├── Interrupted     130   Ctrl-C (143 for SIGTERM, 129 for SIGHUP)
 └── Problems              several of the above at once; exit code of the first
 """
 

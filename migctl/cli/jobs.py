@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from migctl.cli.common import Common
-from migctl.cli.output import write_end, write_log, write_result
+from migctl.cli.output import write_end, write_json, write_log, write_result
 from migctl.cli.signals import detaching
 from migctl.core.record import Record
 from migctl.errors import PlanError
@@ -26,6 +26,12 @@ def show_logs(
     from migctl.engine.follow import read_logs
     from migctl.engine.targets import find_jobs
 
+    if follow and common.json:
+        raise PlanError(
+            "usage",
+            "--follow shows lines as they come, --json one object",
+            hint="migctl logs --json, or migctl logs --follow",
+        )
     session = common.session()
     with session.ledger(write=False) as ledger:
         target = find_jobs(ledger, words, Path.cwd())
@@ -41,7 +47,18 @@ def show_logs(
             since=since_time(since, time.time()) if since else None,
             cancel=cancel,
         )
-        write_log(lines, names)
+        if common.json:
+            write_json(_logs_json(target.run.name, names, lines))
+        else:
+            write_log(lines, names)
+
+
+def _logs_json(run: str, names: Sequence[str], lines: Iterable[tuple[str, bytes]]) -> dict[str, object]:
+    """`logs --json`: the lines of each job; bytes that are no UTF-8 are replaced."""
+    said: dict[str, list[str]] = {name: [] for name in names}
+    for job, line in lines:
+        said[job].append(line.decode("utf-8", "replace"))
+    return {"version": 1, "run": run, "jobs": [{"name": name, "lines": said[name]} for name in names]}
 
 
 def since_time(text: str, now: float) -> float:

@@ -11,6 +11,7 @@ from migctl.cli.signals import detaching
 from migctl.core.choices import RuntimeName
 from migctl.core.run import Run
 from migctl.engine.session import Session
+from migctl.errors import PlanError
 
 
 def run_command(
@@ -30,6 +31,8 @@ def run_command(
     from migctl.cli.up import bring_up, start
     from migctl.engine.decide import UpOptions
 
+    if interactive and common.json:
+        raise PlanError("usage", "--interactive shows the job's output, --json one object", hint="migctl run --json")
     session = common.session()
     here = Path.cwd()
     runtime = common.runtime or (RuntimeName.DOCKER if image is not None else RuntimeName.PROCESS)

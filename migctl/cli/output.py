@@ -43,9 +43,16 @@ def write_end(record: Record) -> None:
 
 
 def write_log(lines: Iterable[tuple[str, bytes]], names: Collection[str]) -> None:
-    """Log lines as they come: one job's bytes as they are, several jobs' with their names."""
+    """Log lines as they come: one job's bytes as they are, several jobs' with their names.
+
+    On a terminal several jobs' lines are tamed, so that each stays behind its name.
+    """
+    from migctl.render.log_lines import tame
+
     width = max((len(name) for name in names), default=0)
+    alone = len(names) == 1
+    tamed = not alone and sys.stdout.isatty()
     for job, line in lines:
-        prefix = b"" if len(names) == 1 else f"{job:<{width}} | ".encode()
-        sys.stdout.buffer.write(prefix + line + b"\n")
+        prefix = b"" if alone else f"{job:<{width}} | ".encode()
+        sys.stdout.buffer.write(prefix + (tame(line) if tamed else line) + b"\n")
         sys.stdout.buffer.flush()

@@ -19,6 +19,20 @@ class Terminated(Interrupted):
     exit_code = 143
 
 
+class HungUp(Interrupted):
+    """SIGHUP ended the command: its terminal is gone."""
+
+    exit_code = 129
+
+
+class _Came(KeyboardInterrupt):
+    """A signal, on its way out of whatever it came into: nobody there may take it for one of the errors that are lived with."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
 @contextmanager
 def cancelling(first: str, second: str) -> Iterator[threading.Event]:
     """An event that SIGINT and SIGTERM set; a second signal ends the process at once.
@@ -68,12 +82,19 @@ def detaching(hint: str | None, said: str = "detached; the jobs go on") -> Itera
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         cancel.set()
-        kind = Terminated if number == signal.SIGTERM else Interrupted
-        raise kind("detached", said, hint=hint)
+        raise _Came(number)
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup's wish is kept
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
     try:
+        for number in numbers:
+            signal.signal(number, on_signal)
         yield cancel
+    except _Came as came:
+        kind = {signal.SIGTERM: Terminated, signal.SIGHUP: HungUp}.get(signal.Signals(came.number), Interrupted)
+        raise kind("detached", said, hint=hint) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

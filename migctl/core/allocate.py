@@ -118,7 +118,7 @@ def _pool(plan: Plan, machine: Machine, shares: Sequence[GpuShare], selected: Se
         pool,
         machine.topology,
         gpus_of_plan=len(used),
-        gpus_in_machine=len(machine.gpus),
+        gpus_in_machine=len(machine.gpus) + len(machine.failures),
         slices_share=_slices_share(plan, machine, tuple(used.values()), lent),
         cpu_share=plan.cpu_share,
         near_nodes=frozenset(node for node in nodes if node is not None),

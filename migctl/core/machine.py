@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.holdings import Holdings
 from migctl.core.mig import Gpu
-from migctl.core.observed import ForeignContainer
+from migctl.core.observed import ForeignContainer, ground
 from migctl.core.record import Record
 from migctl.core.storage import DataDevice
 from migctl.core.topology import Topology
+from migctl.errors import MigctlError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,14 @@ class Machine:
     """The rule that says so."""
     holdings: Holdings = field(default_factory=Holdings)
     """What other runs hold, as far as the administrator's rules count it."""
+
+    failures: tuple[MigctlError, ...] = field(default=(), compare=False)
+    """Why GPUs of the machine are missing from `gpus`; they count where cores are shared out by GPUs."""
+
+    @property
+    def ground(self) -> Machine:
+        """What plans stand on, as `Observed.ground`."""
+        return replace(self, gpus=ground(self.gpus), processes={})
 
     @property
     def usable(self) -> tuple[Gpu, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import Gpu
 from migctl.core.record import JobState
+from migctl.errors import MigctlError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,11 @@ class ForeignContainer:
     """Empty: not pinned."""
 
 
+def ground(gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """The GPUs without the processes on them."""
+    return tuple(replace(gpu, processes=(), processes_reason=None) for gpu in gpus)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """One look at the machine, for one run."""
@@ -54,6 +61,13 @@ class Observed:
     boot_id: str
     gpus: tuple[Gpu, ...]
     units: tuple[Unit, ...]
+    failures: tuple[MigctlError, ...] = field(default=(), compare=False)
+    """Why GPUs are missing from `gpus`."""
+
+    @property
+    def ground(self) -> Observed:
+        """What plans stand on: without who computes just now on how much memory, which changes all the time."""
+        return replace(self, gpus=ground(self.gpus))
 
     def gpu(self, uuid: str | None) -> Gpu | None:
         """The GPU of this UUID, if it is still there."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -40,6 +41,10 @@ class Workshop:
     """Set by a signal: present steps are finished, no other is begun."""
     wait_for_s: float = 0.0
     """How long to wait for those who hold what is to be made or removed (`--wait-for`)."""
+    destroying: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered around the removal of an instance, where the command does not hold the machine all the time."""
+    unrecorded: list[MigctlError] = field(default_factory=list, init=False)
+    """Why records of a removal could not be written, once for each."""
 
     def look(self, run: str) -> Look:
         """Observe the run now."""
@@ -110,7 +115,13 @@ class Workshop:
     ) -> Outcome:
         chains = [steps_down(record, seen.observed) for record in records.values()]
         executor = self._executor(
-            seen, threading.Event(), hurry=hurry, grace_s=grace_s, stop_all_on_error=False, moment_s=moment_s
+            seen,
+            threading.Event(),
+            hurry=hurry,
+            grace_s=grace_s,
+            stop_all_on_error=False,
+            moment_s=moment_s,
+            removing=True,
         )
         outcome = executor.run(chains, records)
         errors = dict(outcome.errors)
@@ -120,15 +131,16 @@ class Workshop:
                     if not self.session.simulated:
                         # Also for a unit that somebody removed by hand: what lay beside it would name a device that is gone.
                         self.runtime.leave(record.container_name or unit_name(record))
+                    self.ledger.drop(record.run, name)
                 except MigctlError as error:
                     errors[name] = error
-                else:
-                    self.ledger.drop(record.run, name)
         return replace(outcome, errors=errors)
 
     def stop(self, records: Mapping[str, Record], seen: Look, *, grace_s: float | None) -> Outcome:
         """End these jobs and keep everything else of them."""
-        executor = self._executor(seen, threading.Event(), hurry=self.cancel, grace_s=grace_s, stop_all_on_error=False)
+        executor = self._executor(
+            seen, threading.Event(), hurry=self.cancel, grace_s=grace_s, stop_all_on_error=False, removing=True
+        )
         return executor.run([chain(name, Action.STOP) for name in records], records)
 
     def _executor(
@@ -142,6 +154,7 @@ class Workshop:
         stop_all_on_error: bool = True,
         moment_s: float | None = None,
         wait_s: float = 0.0,
+        removing: bool = False,
     ) -> Executor:
         def launch(record: Record) -> Launch:
             assert pad is not None, "only chains of `up` start anything"
@@ -164,6 +177,8 @@ class Workshop:
                 wait_s=wait_s,
                 say=lambda text: self.report(NoteEvent(text)),
             ),
+            unrecorded=self.unrecorded.append if removing else None,
+            destroying=self.destroying,
             stop_all_on_error=stop_all_on_error,
             cancel=cancel,
             hurry=hurry or threading.Event(),

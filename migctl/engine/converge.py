@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
@@ -18,6 +18,7 @@ from migctl.core.run import Run
 from migctl.engine.apply import Workshop
 from migctl.engine.claiming import claim
 from migctl.engine.decide import Decision, UpOptions, consider
+from migctl.engine.failed_gpus import real_failure
 from migctl.engine.idleness import hold_machine
 from migctl.engine.launch import LaunchPad
 from migctl.engine.mode import enable, restore, to_enable
@@ -28,14 +29,13 @@ from migctl.engine.ruling import refuse, refuse_mode
 from migctl.engine.services import recover_services
 from migctl.engine.session import Session
 from migctl.engine.surroundings import surroundings
+from migctl.engine.undo import partly, undo
 from migctl.errors import (
     HostError,
-    Interrupted,
     MigctlError,
     Notice,
     PartlyApplied,
     PlanError,
-    Problems,
 )
 from migctl.host.claims import store_name
 from migctl.runtimes.api import Runtime
@@ -95,7 +95,9 @@ def converge(
         recover_services(session, boot(session, driver), report)
         _check_path(ledger.run(plan.name), plan)
         check_source(session, driver, ledger, ledger.run(plan.name))
-        off = to_enable(plan, driver.gpus())
+        gpus = driver.gpus()
+        with real_failure(driver.failures, plan):
+            off = to_enable(plan, gpus)
         if off:
             refuse_mode(session, off)
             hold_machine(stack, session, driver, options.wait_for_s)
@@ -109,7 +111,10 @@ def converge(
         if not off:
             hold_machine(stack, session, driver, options.wait_for_s)
         again = shop.look(plan.name).observed
-        if again != seen.observed or surroundings(session, runtime, ledger, again, plan.name) != first.machine:
+        if (
+            again.ground != seen.observed.ground
+            or surroundings(session, runtime, ledger, again, plan.name).ground != first.machine.ground
+        ):
             # Somebody was quicker: with instances, or (where GPUs are shared) only with claims on cores.
             second = consider(shop, plan, options)
             decision, seen = second.decision, second.seen
@@ -158,12 +163,18 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
     shop.ledger.save_run(run)
     leaving = {chain.job: seen.records[chain.job] for chain in decision.undo}
     staying = {name: r for name, r in seen.records.items() if name not in leaving}
-    claim(session, run, {**seen.records, **decision.records}.values(), seen.observed.boot_id)
+    try:
+        claim(session, run, {**seen.records, **decision.records}.values(), seen.observed.boot_id)
+    except MigctlError as error:
+        undo(shop, run, (), {"": error})
     if leaving:
-        gone = shop.take_down(leaving, seen)
+        try:
+            gone = shop.take_down(leaving, seen)
+            seen = shop.look(run.name)
+        except MigctlError as error:
+            raise partly(run.name, [error], "replacing") from error
         if gone.errors:
-            raise _partly(run.name, gone.errors.values(), "replacing")
-        seen = shop.look(run.name)
+            raise partly(run.name, gone.errors.values(), "replacing")
     pad = LaunchPad(
         plan=plan,
         caller=session.caller,
@@ -176,17 +187,33 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
         minors={gpu.uuid: gpu.minor for gpu in seen.observed.gpus},
         store=store_name(session.paths.state),
     )
-    outcome = shop.bring_up(decision.chains, decision.records, seen, pad)
-    problems = dict(outcome.errors)
+    problems: dict[str, MigctlError]
+    made: Mapping[str, Record] = {}
+    try:
+        outcome = shop.bring_up(decision.chains, decision.records, seen, pad)
+        problems, made = dict(outcome.errors), outcome.records
+    except MigctlError as error:
+        problems = {"": error}
+    except Exception as bug:
+        try:
+            undo(shop, run, [c.job for c in decision.chains], {"": HostError("bug", str(bug))})
+        except PartlyApplied as left:
+            bug.add_note(f"{left.message}; {left.hint} removes it")
+        except MigctlError:
+            bug.add_note("everything that this command had made is undone")
+        raise
     if not problems and not shop.cancel.is_set():
         try:
             problems = _unverified(shop, run.name, decision)
         except MigctlError as error:
             problems = {"": error}  # what cannot be looked at is not verified
     if problems or shop.cancel.is_set():
-        _undo(shop, run, [c.job for c in decision.chains], problems)
-    final = {**staying, **outcome.records}
-    claim(session, run, final.values(), seen.observed.boot_id)
+        undo(shop, run, [c.job for c in decision.chains], problems)
+    final = {**staying, **made}
+    try:
+        claim(session, run, final.values(), seen.observed.boot_id)
+    except MigctlError as error:
+        raise partly(run.name, [error], "telling others what this run holds") from error
     result = _result(run, decision, final)
     return replace(result, notices=(*sudo_notices(session), *result.notices, *controller_notices(session)))
 
@@ -286,33 +313,3 @@ def _unverified(shop: Workshop, run: str, decision: Decision) -> dict[str, Migct
                 "unit-missing", f"{chain.job} was started and is gone", where=f"job {chain.job}", hint="migctl check"
             )
     return wrong
-
-
-def _undo(shop: Workshop, run: Run, jobs: Collection[str], problems: Mapping[str, MigctlError]) -> None:
-    """Take back what this call made, and raise what was wrong."""
-    try:
-        now = shop.look(run.name)
-    except MigctlError as error:
-        raise _partly(run.name, [*problems.values(), error], "undoing this `up`") from error
-    made = {name: record for name, record in now.records.items() if name in jobs}
-    gone = shop.take_down(made, now, grace_s=0.0)
-    left = shop.ledger.records(run.name)
-    claim(shop.session, run, left, now.observed.boot_id)
-    if not left:
-        mine = {record.token for record in made.values()}
-        if all(past.token in mine for past in shop.ledger.history(run.name)):
-            shop.ledger.forget_run(run.name)
-        else:
-            shop.ledger.end_run(run.name)  # an earlier run of this name has its logs here
-    if gone.errors:
-        raise _partly(run.name, [*problems.values(), *gone.errors.values()], "undoing this `up`")
-    if shop.cancel.is_set() and not problems:
-        raise Interrupted("interrupted", "interrupted; everything that this command had made is undone")
-    raise Problems(list(problems.values())) if len(problems) > 1 else next(iter(problems.values()))
-
-
-def _partly(run: str, errors: Iterable[MigctlError], doing: str) -> PartlyApplied:
-    texts = "; ".join(dict.fromkeys(error.message for error in errors))
-    return PartlyApplied(
-        "partly-applied", f"{doing} could not be finished: {texts}", where=f"run {run}", hint=f"migctl down {run}"
-    )

@@ -21,6 +21,7 @@ from migctl.core.settle import lost_by_restart
 from migctl.core.steps import Chain
 from migctl.engine.apply import Workshop
 from migctl.engine.datadevices import data_devices
+from migctl.engine.failed_gpus import failure_notices, real_failure
 from migctl.engine.observe import Look
 from migctl.engine.ruling import refuse, ruling
 from migctl.engine.surroundings import surroundings
@@ -245,18 +246,21 @@ def consider(
     here = surroundings(shop.session, shop.runtime, shop.ledger, seen.observed, plan.name)
     there = adjust(replace(here, storage=data_devices(plan, shop.runtime)))
     held = ruling(shop.session)
-    if held is not None:
-        refuse(held.on_gpus(plan, there.gpus))
-    decision = decide(
-        plan,
-        there,
-        seen,
-        key=key,
-        now=shop.session.now(),
-        last_attempt=lambda job: shop.ledger.last_attempt(plan.name, job),
-        replacing=options.replacing,
-        again=options.again,
-    )
+    with real_failure(there.failures, plan):
+        if held is not None:
+            refuse(held.on_gpus(plan, there.gpus))
+        decision = decide(
+            plan,
+            there,
+            seen,
+            key=key,
+            now=shop.session.now(),
+            last_attempt=lambda job: shop.ledger.last_attempt(plan.name, job),
+            replacing=options.replacing,
+            again=options.again,
+        )
+    notices = (*failure_notices(there.failures), *decision.allocation.notices)
+    decision = replace(decision, allocation=replace(decision.allocation, notices=notices))
     # What runs already is left alone whatever the rules say now: they are asked only where something would be started.
     broken = held.on_plan(plan, decision.allocation, there) if held is not None and decision.chains else ()
     return Considered(decision=decision, seen=seen, machine=there, broken=broken)

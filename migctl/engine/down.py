@@ -13,6 +13,7 @@ from migctl.core.record import JobState, Record
 from migctl.engine.apply import Workshop
 from migctl.engine.drift import taken_over
 from migctl.engine.holding import is_in_use
+from migctl.engine.machinehold import MachineHold
 from migctl.engine.mode import restore
 from migctl.engine.observe import boot, check_source
 from migctl.engine.services import recover_services
@@ -20,6 +21,10 @@ from migctl.engine.session import Session
 from migctl.engine.targets import unknown_run
 from migctl.errors import MigctlError, Notice, PartlyApplied
 from migctl.host.claims import drop_claim, store_name
+from migctl.store.failure import is_unwritable
+
+LOCK_WAIT_S = 30.0
+"""How long `down` waits for another command at the machine: an `up` holds it while it makes instances and starts jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +57,7 @@ def take_down(
         PartlyApplied: something could not be removed; it stays recorded, and `down` again goes on there.
     """
     with ExitStack() as stack:
-        ledger = stack.enter_context(session.ledger(write=True))
+        ledger = stack.enter_context(session.ledger(write=True, removing=True))
         stack.enter_context(session.run_lock(run, wait_s=wait_for_s))
         known = ledger.run(run, ended=True)
         if known is None:
@@ -70,6 +75,8 @@ def take_down(
             report=report,
             cancel=cancel,
             wait_for_s=wait_for_s,
+            # Others may be about to make instances where these lie, or to rely on the mode.
+            destroying=MachineHold(lambda: session.lock("machine", wait_s=LOCK_WAIT_S + wait_for_s)).held,
         )
         written = ledger.records(run)
         seen = shop.look(run)
@@ -77,12 +84,17 @@ def take_down(
         left = ledger.records(run)
         if left or outcome.errors:
             raise _left_over(run, left, outcome.errors)
+        notices = _unrecorded(shop)
         drop_claim(session.paths.run, session.caller, run, store_name(session.paths.state))
-        notices = taken_over(written, seen.observed)
+        notices += taken_over(written, seen.observed)
         if known.ended_at is None:
             # A run that ended before has put its mode back: who turned it on since then is somebody else.
-            notices += restore(shop, known, {r.gpu_uuid for r in seen.records.values()})
-            ledger.end_run(run)
+            try:
+                with shop.destroying():
+                    notices += restore(shop, known, {r.gpu_uuid for r in seen.records.values()})
+                ledger.end_run(run)
+            except MigctlError as error:
+                raise _not_ended(run, error) from error
         return DownResult(run=run, removed=tuple(seen.records), notices=notices)
 
 
@@ -97,7 +109,7 @@ def stop_jobs(
 ) -> tuple[str, ...]:
     """End running jobs; their containers and instances stay until `down`. Returns those that were running."""
     with ExitStack() as stack:
-        ledger = stack.enter_context(session.ledger(write=True))
+        ledger = stack.enter_context(session.ledger(write=True, removing=True))
         stack.enter_context(session.run_lock(run))
         known = ledger.run(run)
         if known is None:
@@ -113,6 +125,29 @@ def stop_jobs(
         if outcome.errors:
             raise _left_over(run, list(running.values()), outcome.errors)
         return tuple(running)
+
+
+def _unrecorded(shop: Workshop) -> tuple[Notice, ...]:
+    """What could not be written meanwhile, said once."""
+    return tuple(
+        Notice(
+            "not-recorded",
+            f"not all of it could be recorded: {error.message.partition('; ')[0]}",
+            hint="make room there",
+        )
+        for error in {error.id: error for error in shop.unrecorded}.values()
+    )
+
+
+def _not_ended(run: str, error: MigctlError) -> PartlyApplied:
+    """Of the machine nothing is left to undo but the mode, and of the records that the run has ended."""
+    what = error.message.partition("; ")[0]
+    return PartlyApplied(
+        "not-ended",
+        f"the jobs and their instances are gone, but the end of the run could not be finished: {what}",
+        where=f"run {run}",
+        hint=f"make room, then migctl down {run}" if is_unwritable(error) else f"migctl down {run}",
+    )
 
 
 def _can_run(record: Record) -> bool:

@@ -6,6 +6,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -15,14 +16,23 @@ from migctl.core.mig import Gpu, Instance, Profile
 from migctl.core.record import Action, JobState, Ownership, Record
 from migctl.core.steps import Chain
 from migctl.engine.holding import Patience
-from migctl.errors import Busy, HostError, MigctlError, PlanError
+from migctl.errors import HostError, MigctlError, PlanError
+from migctl.nvml.codes import REFUSALS, Code
 from migctl.nvml.driver import Driver
 from migctl.nvml.errors import WrongPlacement
 from migctl.runtimes.api import Runtime
 from migctl.runtimes.launch import Launch
+from migctl.store.failure import is_unwritable
 from migctl.store.ledger import Ledger
 
 _MOST_THREADS = 16
+_CREATE = {
+    Action.CREATE_GPU_INSTANCE: "nvmlDeviceCreateGpuInstanceWithPlacement",
+    Action.CREATE_COMPUTE_INSTANCE: "nvmlGpuInstanceCreateComputeInstance",
+}
+"""The call that has the effect."""
+_DESTROY = (Action.DESTROY_COMPUTE_INSTANCE, Action.DESTROY_GPU_INSTANCE)
+"""They end a chain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +61,23 @@ class Executor:
     gpus: Mapping[str, Gpu]
     """By UUID, as they were observed when the steps were decided."""
     patience: Patience
+    unrecorded: Callable[[MigctlError], None] | None = None
+    """For removals: told why a record could not be written, after which they go on. What is on the disk then still names everything
+    that is left, and what is gone from the machine is seen to be gone; only something new needs its intent first."""
+    destroying: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered around the removal of an instance; nothing where the command holds the machine anyway."""
     stop_all_on_error: bool = True
     cancel: threading.Event = field(default_factory=threading.Event)
     hurry: threading.Event = field(default_factory=threading.Event)
     """Set from outside: skip the rest of every grace period."""
     _records: dict[str, Record] = field(default_factory=dict, init=False)
     _errors: dict[str, MigctlError] = field(default_factory=dict, init=False)
+    _bugs: list[Exception] = field(default_factory=list, init=False)
     _save: threading.Lock = field(default_factory=threading.Lock, init=False)
     _gpus: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock), init=False)
 
     def run(self, chains: Sequence[Chain], records: Mapping[str, Record]) -> Outcome:
-        """Run all chains; returns when none is running any more.
+        """Run all chains; returns, or raises what only a bug explains, when none is running any more.
 
         The first intent of every chain is flushed to the disk before any effect: after a power loss the containers that an engine
         restarts are still known. Later ones need only survive the process: instances do not survive a power loss anyway.
@@ -75,12 +91,20 @@ class Executor:
         elif busy:
             with ThreadPoolExecutor(min(len(busy), _MOST_THREADS)) as pool:
                 list(pool.map(self._chain, busy))
+        if self._bugs:
+            raise self._bugs[0]
         return Outcome(records=dict(self._records), errors=dict(self._errors))
 
     def _write(self, records: Sequence[Record], *, durable: bool = False) -> None:
         fresh = [replace(r, revision=r.revision + 1) for r in records]
         with self._save:
-            self.ledger.save(fresh, durable=durable)
+            try:
+                self.ledger.save(fresh, durable=durable)
+            except MigctlError as error:
+                if self.unrecorded is None or not is_unwritable(error):
+                    raise
+                self.unrecorded(error)
+                fresh = list(records)  # no revision that the disk does not have
             self._records.update({r.job: r for r in fresh})
 
     def _chain(self, chain: Chain) -> None:
@@ -92,12 +116,30 @@ class Executor:
                     with self._gpus[self._records[chain.job].gpu_uuid or ""]:
                         while steps and steps[0] in (Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE):
                             self._step(chain.job, steps.pop(0))
+                elif steps[0] in _DESTROY:
+                    with self.destroying():
+                        while steps:
+                            self._step(chain.job, steps.pop(0))
                 else:
-                    self._step(chain.job, steps.pop(0))
+                    self._step_or_go_on(chain.job, steps.pop(0))
         except MigctlError as error:
             self._errors[chain.job] = error
             if self.stop_all_on_error:
                 self.cancel.set()
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the other jobs' steps come to an orderly end first
+            self._bugs.append(error)
+            if self.stop_all_on_error:
+                self.cancel.set()
+
+    def _step_or_go_on(self, job: str, action: Action) -> None:
+        """Where an ended container's log cannot be saved the container stays, but it keeps no instance from being removed."""
+        try:
+            self._step(job, action)
+        except MigctlError as error:
+            unsaved = self.unrecorded is not None and action is Action.REMOVE_CONTAINER and error.id == "log-not-saved"
+            if not unsaved:
+                raise
+            self._errors[job] = error
 
     def _needs_gpu(self, job: str) -> bool:
         return self._records[job].gpu_uuid is not None
@@ -110,14 +152,32 @@ class Executor:
         self.report(StepEvent(job, action, Moment.INTENT))
         try:
             record = self._act(record, action)
-        except Busy as error:
-            if action is Action.CREATE_GPU_INSTANCE and error.id == "no-room":
-                # Nothing was made: what lies there is of somebody quicker, and an open intent would claim it.
-                self._write([replace(record, intent=None)])
+        except MigctlError as error:
+            if self._nothing_made(record, action, error):
+                # What comes to lie there is somebody else's, and an open intent would claim it.
+                self._write([replace(self._records[job], intent=None)])
             raise
         self.report(StepEvent(job, action, Moment.ACTED))
         self._write([replace(record, intent=None)])
         self.report(StepEvent(job, action, Moment.RECORDED))
+
+    def _nothing_made(self, record: Record, action: Action, error: MigctlError) -> bool:
+        """Whether a creation was refused for certain: by the call that creates, with a code that means no.
+
+        What fails after it, and a code that leaves it open (UNKNOWN, a lost GPU), may have made the instance.
+        """
+        call = _CREATE.get(action)
+        if call is None or error.data.get("nvml_call") != call:
+            return False
+        code, owned = error.data.get("nvml_code"), record.instance
+        if code != Code.IN_USE:
+            return code in REFUSALS
+        # That has been seen beside an instance that was made nevertheless.
+        if action is Action.CREATE_GPU_INSTANCE:
+            return not self._there(record.gpu_uuid or "", lambda i: i.placement == record.placement)
+        return owned is not None and not self._there(
+            owned.gpu_uuid, lambda i: i.gi_id == owned.gi_id and bool(i.compute_instances)
+        )
 
     def _act(self, record: Record, action: Action) -> Record:
         match action:

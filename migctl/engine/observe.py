@@ -37,7 +37,9 @@ def look(session: Session, driver: Driver, runtime: Runtime, ledger: Ledger, run
         units = pool.submit(runtime.units, run, folders)
         gpus = driver.gpus()
         now = boot(session, driver)
-        observed = Observed(boot_id=now, gpus=gpus, units=with_bare(units.result(), records, now))
+        observed = Observed(
+            boot_id=now, gpus=gpus, units=with_bare(units.result(), records, now), failures=driver.failures
+        )
     return Look(observed=observed, records={r.job: settle(r, observed) for r in records})
 
 

@@ -62,15 +62,18 @@ class Session:
             self._runtimes[name] = open_runtime(name, environ=self.environ)
         return self._runtimes[name]
 
-    def ledger(self, *, write: bool) -> Ledger:
+    def ledger(self, *, write: bool, removing: bool = False) -> Ledger:
         """The caller's records; reading creates and writes nothing.
+
+        Args:
+            removing: nothing new is to be recorded: a full disk is no obstacle.
 
         Raises:
             HostError: the state directory cannot be used.
         """
         if write:
             make_private(self.paths.state, self.caller)
-        return Ledger.open(self.paths.state, write=write, now=self.now)
+        return Ledger.open(self.paths.state, write=write, now=self.now, removing=removing)
 
     def lock(self, name: str, *, wait_s: float = 0.0) -> AbstractContextManager[None]:
         """Hold a machine-wide lock: `machine` for GPUs and cores.

@@ -27,6 +27,7 @@ def surroundings(session: Session, runtime: Runtime, ledger: Ledger, seen: Obser
     topology = read_topology(session.root, pci_ids=[gpu.pci_bus_id for gpu in seen.gpus])
     there = Machine(
         gpus=seen.gpus,
+        failures=seen.failures,
         topology=topology,
         affinity=session.local_affinity(topology.online),
         engine=facts.cpus,

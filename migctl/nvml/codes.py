@@ -31,6 +31,21 @@ class Code(IntEnum):
     UNKNOWN = 999
 
 
+REFUSALS: Final = frozenset(
+    {
+        Code.INVALID_ARGUMENT,
+        Code.NOT_SUPPORTED,
+        Code.NO_PERMISSION,
+        Code.NOT_FOUND,
+        Code.RESET_REQUIRED,
+        Code.IN_USE,
+        Code.INSUFFICIENT_RESOURCES,
+        Code.ARGUMENT_VERSION_MISMATCH,
+        Code.NOT_READY,
+        Code.INVALID_STATE,
+    }
+)
+"""Answers that mean no. UNKNOWN, TIMEOUT and GPU_IS_LOST leave open whether the call had its effect."""
 FIELD_RESETLESS_MIG: Final = 184
 """NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED."""
 FIELD_MIG_QUERIES_WITHOUT_MODE: Final = 199

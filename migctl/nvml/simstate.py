@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -100,7 +101,15 @@ class SimState:
         draft = path.with_name(path.name + ".new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(text, "utf-8")
+            try:
+                draft.write_text(text, "utf-8")
+            except OSError as error:
+                draft.unlink(missing_ok=True)
+                if error.errno != errno.ENOSPC or not path.exists() or len(text) > path.stat().st_size:
+                    raise
+                # A GPU needs no disk to lose an instance: what got no larger fits where the old state lies.
+                path.write_text(text.ljust(path.stat().st_size), "utf-8")
+                return
             before = path.stat().st_mtime_ns if path.exists() else 0
             now = max(time.time_ns(), before + 1)
             os.utime(draft, ns=(now, now))

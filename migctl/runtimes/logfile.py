@@ -100,4 +100,9 @@ def write_log(path: str, pieces: Iterable[bytes]) -> None:
                 os.fchown(fd, owner.st_uid, owner.st_gid)  # under sudo the log is the caller's, like the folder
         os.replace(fresh, path)  # noqa: PTH105 -- the path is a plain string
     except OSError as error:
-        raise HostError("unwritable", f"the log cannot be saved: {error.strerror}", where=path) from None
+        raise HostError(
+            "log-not-saved",
+            f"the log cannot be saved: {error.strerror}; the ended container stays for it",
+            where=path,
+            hint="make room there",
+        ) from None

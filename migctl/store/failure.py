@@ -80,6 +80,11 @@ def disk_full(path: Path, needed_bytes: int, error: Exception) -> Busy:
     )
 
 
+def is_unwritable(error: MigctlError) -> bool:
+    """Whether the disk takes nothing more: what is being removed is removed all the same, what is new is not begun."""
+    return error.id in ("disk-full", "store-read-only", "store-failed")
+
+
 def broken(error: sqlite3.Error) -> bool:
     """Whether the database itself is damaged, so that only the owner files help."""
     import sqlite3

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from migctl.core.record import Record
 from migctl.core.run import Run
-from migctl.errors import Notice
+from migctl.errors import MigctlError, Notice
 from migctl.store import statements
-from migctl.store.failure import Broken, file_failure
+from migctl.store.failure import Broken, file_failure, is_unwritable
 from migctl.store.folders import Folders
 from migctl.store.owner_files import OwnerFiles
 
@@ -25,9 +25,15 @@ T = TypeVar("T")
 
 
 class Index:
-    """The database while it can be used; what had to be done without it is told in `notices`."""
+    """The database while it can be used; what had to be done without it is told in `notices`.
 
-    def __init__(self, folders: Folders, files: OwnerFiles, now: Callable[[], float], *, write: bool) -> None:
+    Args:
+        removing: a disk that takes nothing more is no reason not to open it: it can be read, and a change tries again.
+    """
+
+    def __init__(
+        self, folders: Folders, files: OwnerFiles, now: Callable[[], float], *, write: bool, removing: bool = False
+    ) -> None:
         # sqlite3 takes longer to import than most commands without a store take to run.
         from migctl.store import database
 
@@ -36,6 +42,8 @@ class Index:
         self._files = files
         self._now = now
         self._write = write
+        self._removing = removing
+        self._unwritable = False
         self._database: Database | None = None
         self.notices: list[Notice] = []
         self._open()
@@ -68,6 +76,10 @@ class Index:
             Busy, HostError: nothing of the work was done.
         """
         assert self._write
+        if self._unwritable:
+            self.close()
+            self._database = self._module.open_writing(self._folders)
+            self._unwritable = False
         try:
             self._run(work, self._writing, durable=durable, size_bytes=size_bytes)
         except Broken as error:
@@ -92,6 +104,15 @@ class Index:
             self._database = self._module.open_writing(self._folders)
             if not self._database.rows("SELECT 1 FROM runs LIMIT 1"):
                 self._rebuild(self._database)
+        except MigctlError as error:
+            if not self._removing or not is_unwritable(error):
+                raise
+            self.close()
+            self._unwritable = True
+            try:
+                self._database = self._module.open_reading(self._folders)
+            except Broken:
+                pass  # the owner files have to do
         except Broken as error:
             if self._write:
                 self._set_aside(error)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run, RunEvent
-from migctl.errors import Notice
+from migctl.errors import MigctlError, Notice
 from migctl.store import statements
+from migctl.store.failure import is_unwritable
 from migctl.store.folders import Folders, checked_name
 from migctl.store.index import Index, presumed
 from migctl.store.owner_files import RUNS, OwnerFiles
@@ -31,7 +32,9 @@ class Ledger:
     Methods raise HostError (a link, not ours, written by a newer migctl) and, when writing, Busy (`disk-full`, `store-locked`).
     """
 
-    def __init__(self, state: Path, now: Callable[[], float], folders: Folders | None, *, write: bool) -> None:
+    def __init__(
+        self, state: Path, now: Callable[[], float], folders: Folders | None, *, write: bool, removing: bool = False
+    ) -> None:
         self.state = state
         self._now = now
         self._write = write
@@ -40,16 +43,19 @@ class Ledger:
         self._folders = folders
         self._files = OwnerFiles(folders) if folders is not None else None
         self._index = (
-            Index(folders, self._files, now, write=write) if folders is not None and self._files is not None else None
+            Index(folders, self._files, now, write=write, removing=removing)
+            if folders is not None and self._files is not None
+            else None
         )
 
     @classmethod
-    def open(cls, state: Path, *, write: bool, now: Callable[[], float]) -> Ledger:
+    def open(cls, state: Path, *, write: bool, now: Callable[[], float], removing: bool = False) -> Ledger:
         """Open the store in the state directory.
 
         Args:
             state: the state directory; made (0700) when writing.
             write: only a writing opening repairs and rebuilds the index.
+            removing: for what ends jobs and removes instances: that must go on where the disk takes nothing more.
             now: the clock, Unix seconds.
         """
         try:
@@ -57,7 +63,7 @@ class Ledger:
         except FileNotFoundError:
             return cls(state, now, None, write=False)
         try:
-            return cls(state, now, folders, write=write)
+            return cls(state, now, folders, write=write, removing=removing)
         except BaseException:
             folders.close()
             raise
@@ -109,11 +115,29 @@ class Ledger:
             known = {
                 record.job: record for record in self._asked(lambda db: statements.records(db, run), list[Record]())
             }
-            for record in self._files.records(run) if self._files is not None else ():
+            written = self._files.records(run) if self._files is not None else []
+            for record in written:
                 indexed = known.get(record.job)
                 if indexed is None or record.revision >= indexed.revision:
                     known[record.job] = record
+            for job in known.keys() - {record.job for record in written}:
+                if self._over(known[job]):
+                    del known[job]
             return tuple(known.values())
+
+    def _over(self, record: Record) -> bool:
+        """Whether its owner file says that nothing of it is left: the index was not told on a full disk, and is told now."""
+        past = self._files.past(record.run, record.job, record.attempt) if self._files is not None else None
+        if past is None or past.token != record.token:
+            return False
+        if self._write and self._index is not None:
+            now = self._now()
+            try:
+                self._index.change(lambda connection: statements.drop_record(connection, past.run, past.job, past, now))
+            except MigctlError as error:
+                if not is_unwritable(error):
+                    raise
+        return True
 
     def history(self, run: str) -> tuple[Record, ...]:
         """The last records of attempts that are over, oldest first."""
@@ -191,13 +215,20 @@ class Ledger:
 
     def save_run(self, run: Run) -> Run:
         """Write the run durably, as its next revision, which is returned."""
+        return self._save_run(run, ending=False)
+
+    def _save_run(self, run: Run, *, ending: bool) -> Run:
         files, index = self._writing
         with self._lock:
             old = self.run(run.name, ended=True)
             fresh = replace(run, revision=max(run.revision, old.revision if old is not None else 0) + 1)
             draft = files.draft_run(fresh)
             with files.staged([draft], durable=True):
-                index.change(lambda connection: statements.put_run(connection, fresh), size_bytes=len(draft.data))
+                try:
+                    index.change(lambda connection: statements.put_run(connection, fresh), size_bytes=len(draft.data))
+                except MigctlError as error:
+                    if not ending or not is_unwritable(error):
+                        raise  # the file alone is enough to know that it has ended
             return fresh
 
     def end_run(self, name: str) -> None:
@@ -205,7 +236,7 @@ class Ledger:
         with self._lock:
             run = self.run(name)
             if run is not None:
-                self.save_run(replace(run, ended_at=self._now()))
+                self._save_run(replace(run, ended_at=self._now()), ending=True)
 
     def drop(self, run: str, job: str) -> None:
         """Nothing of the job is left: its record becomes history. Gone already is fine."""
@@ -216,7 +247,11 @@ class Ledger:
             if owner is not None:
                 files.retire(run, job, owner.attempt)
             now = self._now()
-            index.change(lambda connection: statements.drop_record(connection, run, job, owner, now))
+            try:
+                index.change(lambda connection: statements.drop_record(connection, run, job, owner, now))
+            except MigctlError as error:
+                if owner is None or not is_unwritable(error):
+                    raise  # with its owner file in the history it counts as over whatever the index says
 
     def forget_run(self, name: str) -> None:
         """Remove everything about the run, its logs too. Unknown is fine."""

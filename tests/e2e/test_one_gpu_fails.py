@@ -85,3 +85,37 @@ def test_where_one_gpu_refuses_during_up_what_ran_on_the_others_goes_on(program:
     assert program.instances(1) == []
     program.up()
     assert {name: job["state"] for name, job in program.jobs().items()} == {"here": "running", "there": "running"}
+
+
+def test_up_and_plan_say_which_gpu_is_left_out(program: Program) -> None:
+    program.environ["MIGCTL_NVML"] = "sim:a100-40gbx2"
+    SimState.create(program.simulator, "a100-40gbx2")
+    lose(program, 1)
+    day = program.plan(
+        "name: day\nruntime: process\noversubscribe: true\ngpu: 0\njobs: {c: {profile: 1g.5gb, command: [sleep, '600']}}\n",
+        "day.yaml",
+    )
+
+    for words in (("plan", str(day)), ("up", str(day))):
+        said = " ".join(program.run(*words).ended(0).out.split())
+        assert "does not answer on its bus any more" in said
+        assert "this GPU is left out" in said
+
+
+def test_a_plan_for_the_lost_gpu_is_told_what_the_driver_says(spread: Program) -> None:
+    lose(spread, 1)
+    there = spread.plan(
+        "runtime: process\ngpu: 1\njobs: {c: {profile: 1g.5gb, command: [sleep, '600']}}\n", "there.yaml"
+    )
+
+    assert "GPU_IS_LOST" in spread.run("up", str(there)).ended(4).told
+    assert "GPU_IS_LOST" in spread.run("plan", str(there)).ended(4).told
+
+
+def test_where_all_are_lost_nobody_says_that_there_is_none(spread: Program) -> None:
+    lose(spread, 0)
+    lose(spread, 1)
+    refused = spread.run("up").ended(4)
+
+    assert "GPU_IS_LOST" in refused.told
+    assert "no GPU" not in refused.told
