@@ -96,11 +96,13 @@ def _system(
     free = sum(not core.cpus & held for core in pool.cores)
     if reserve_cores and free < reserve_cores:
         most = len(pool.cores) - len(grants)
+        ways = [f"at most reserve_cores: {most}"] if most > 0 else []
+        ways += ["fewer jobs at once"] if len(grants) > 1 else []
         yield Notice(
             "reserve-not-kept",
             f"reserve_cores: {reserve_cores} cannot be kept: of {counted(len(pool.cores), 'core')} "
             f"{free or 'none'} {are(free) if free else 'is'} left for the system, since every job gets one",
-            hint=f"at most reserve_cores: {most}, or fewer jobs at once" if most > 0 else "fewer jobs at once",
+            hint=", or ".join(ways) or "delete it: a job needs a core",
         )
         return
     others = CpuSet(cpu for e in pool.excluded if e.cause in (Cause.CLAIMED, Cause.FOREIGN) for cpu in e.cpus)

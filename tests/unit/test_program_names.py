@@ -12,7 +12,7 @@ from migctl.runtimes.program import find_program
 
 # Name; words of the message; words of the hint.
 CASES = (
-    ("./script.py", "./script.py is not executable", "chmod +x {folder}/script.py, or name the program that reads it"),
+    ("./script.py", "./script.py is not executable", "name the program that reads it, as in [python3, script.py]"),
     ("./data", "./data is a folder, not a program", "name a program in it"),
     ("./nothing", "./nothing does not exist", "whole path"),
     ("./away/nothing", "does not exist: there is no folder {folder}/away", "whole path"),
