@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from migctl.errors import Interrupted
@@ -46,11 +45,10 @@ def cancelling(first: str, second: str) -> Iterator[threading.Event]:
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         if came:
-            sys.stderr.write(f"\nstopped at once. {second}\n")
-            sys.stderr.flush()
+            _say(f"stopped at once. {second}")
             os._exit(128 + number)
         came.append(number)
-        sys.stderr.write(f"\n{first}\n")
+        _say(first)
         cancel.set()
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -98,3 +96,9 @@ def detaching(hint: str | None, said: str = "detached; the jobs go on") -> Itera
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _say(text: str) -> None:
+    """Past the stream, which a handler may not use that came while it was being written to (RuntimeError: reentrant call)."""
+    with suppress(OSError):
+        os.write(2, f"\n{text}\n".encode())
