@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Final
 
 _HANDED_BY: Final = (b"CUDA_VISIBLE_DEVICES=", b"NVIDIA_VISIBLE_DEVICES=", b"MIGCTL_MIG_UUID=")
+_PIECE: Final = 1 << 16
 
 
 def holders(uuids: Collection[str]) -> Mapping[str, tuple[int, ...]]:
@@ -28,10 +28,20 @@ def holders(uuids: Collection[str]) -> Mapping[str, tuple[int, ...]]:
 
 
 def _handed(pid: str) -> set[bytes]:
+    environment = b""
     try:
-        environment = Path("/proc", pid, "environ").read_bytes()
+        descriptor = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return set()
+    try:
+        while piece := os.read(descriptor, _PIECE):
+            environment += piece
+            if len(piece) < _PIECE:
+                break
+    except OSError:
+        return set()
+    finally:
+        os.close(descriptor)
     if b"MIG-" not in environment:
         return set()
     lines = (line for line in environment.split(b"\0") if line.startswith(_HANDED_BY))
