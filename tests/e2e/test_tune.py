@@ -192,10 +192,10 @@ def test_what_a_killed_tune_left_goes_before_the_next_looks_for_a_place(here: Pr
     [
         ("print('hello')", (), 2, "no-samples", "told no samples until it ended"),
         ("print('migctl: samples=3')", (), 2, "too-few-samples", "only 1 report before it ended"),
-        ("import sys; print('no such data'); sys.exit(3)", (), 8, "jobs-failed", "failed with 1 workers (exit code 3)"),
+        ("import sys; print('no such data'); sys.exit(3)", (), 8, "jobs-failed", "failed with 1 worker (exit code 3)"),
         (FILE, ("--write", "--probe"), 2, "usage", "stand-in"),
         (FILE, ("--seconds", "0"), 2, "usage", "more than 0"),
-        (FILE, ("--most", "0"), 2, "usage", "counts from 1"),
+        (FILE, ("--most", "0"), 2, "usage", "--most is at least 1, not 0"),
     ],
 )
 def test_what_cannot_be_measured_says_why_and_leaves_nothing(
