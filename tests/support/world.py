@@ -12,7 +12,7 @@ from pathlib import Path
 from migctl.core.choices import RuntimeName
 from migctl.core.events import Event, StepEvent
 from migctl.core.plan import ByInstance, ByProfile, GpuSelector, Job, Plan
-from migctl.core.record import Record
+from migctl.core.record import Action, Record
 from migctl.engine.adopt import AdoptResult, adopt
 from migctl.engine.converge import UpResult, converge
 from migctl.engine.decide import UpOptions
@@ -182,7 +182,20 @@ class World:
     # What others do
 
     def stranger_comes(self, gpu: int, profile: str, start: int, *, compute: bool) -> None:
-        """Somebody makes an instance, where there is room."""
+        """Somebody makes an instance, where there is room.
+
+        Half of one at the very place where a killed `up` was about to make the same is ours by every sign there is, so nobody does
+        that here: README tells of it.
+        """
+        if not compute:
+            uuid = self.state().gpus[gpu].uuid
+            place = (uuid, profile, start)
+            compute = any(
+                r.intent is Action.CREATE_GPU_INSTANCE
+                and r.placement is not None
+                and (r.gpu_uuid, r.profile, r.placement.start) == place
+                for r in self.records()
+            )
         try:
             with SimState.edit(self.sim) as state:
                 made = state.add_foreign_instance(gpu, profile, start, compute=compute)
