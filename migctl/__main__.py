@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    # Loading modules makes thousands of objects and no garbage: looking for some after every 700 takes a tenth of the start.
+    gc.set_threshold(50_000)
     from migctl.cli.streams import Streams
 
     streams = Streams.prepare(sys.argv[1:])

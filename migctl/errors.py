@@ -62,10 +62,21 @@ class MigctlError(Exception):
         self.hint = hint
         self.data: Mapping[str, object] = data or {}
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For another process; an exception is otherwise made again from its message alone."""
+        return _again, (type(self), self.args, vars(self))
+
     @property
     def all(self) -> tuple[MigctlError, ...]:
         """Every single error in here (itself, unless it is a collection)."""
         return (self,)
+
+
+def _again(kind: type[MigctlError], args: tuple[object, ...], state: Mapping[str, object]) -> MigctlError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    vars(error).update(state)
+    return error
 
 
 class PlanError(MigctlError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,13 +35,18 @@ class Common:
         Option("--state-dir", metavar="DIR", help="Where records and logs lie (also: MIGCTL_STATE_DIR)."),
     ] = None
 
+    def environ(self) -> Mapping[str, str]:
+        """The caller's environment, with what the options put in place of it."""
+        environ = dict(os.environ)
+        if self.state_dir is not None:
+            environ["MIGCTL_STATE_DIR"] = str(self.state_dir.absolute())
+        return environ
+
     def session(self) -> Session:
         """The connection to this machine, as the options and the environment say."""
         from migctl.engine.session import Session
 
-        environ = dict(os.environ)
-        if self.state_dir is not None:
-            environ["MIGCTL_STATE_DIR"] = str(self.state_dir.absolute())
+        environ = self.environ()
         nvml = self.nvml if self.nvml is not None else environ.get("MIGCTL_NVML", "")
         return Session(environ=environ, nvml=nvml, root=Path(environ.get("MIGCTL_ROOT") or "/"))
 

@@ -23,7 +23,7 @@ def show_check(common: Common, file: Path | None) -> None:
 
     session = common.session()
     here = any((Path.cwd() / name).exists() for name in ("plan.yaml", "migctl.yaml"))
-    plan = load_plan(common, session, file) if file is not None or here else None
+    plan = load_plan(common, session.environ, file) if file is not None or here else None
     runtime = common.runtime or (plan.runtime if plan is not None else RuntimeName.DOCKER)
     findings = check(session, runtime, plan)
     if common.json:
@@ -44,7 +44,7 @@ def show_plan(
     from migctl.render.plan_text import plan_text
 
     session = common.session()
-    plan = load_plan(common, session, file)
+    plan = load_plan(common, session.environ, file)
     answer = view(session, plan, Elsewhere(boards=on, cores=cores, root=root))
     if common.json:
         write_json(plan_json(answer))

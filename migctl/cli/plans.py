@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from migctl.cli.common import Common
-from migctl.core.plan import Plan
-from migctl.engine.session import Session
 from migctl.errors import PlanError
+
+if TYPE_CHECKING:
+    from migctl.core.plan import Plan
 
 STANDARD_INPUT = Path("-")
 
@@ -28,7 +31,7 @@ def one_of(file: Path | None, file_option: Path | None) -> Path | None:
     return file if file is not None else file_option
 
 
-def load_plan(common: Common, session: Session, file: Path | None) -> Plan:
+def load_plan(common: Common, environ: Mapping[str, str], file: Path | None) -> Plan:
     """The plan, with the command line's runtime in place of its own; `-` is standard input.
 
     Raises:
@@ -37,6 +40,6 @@ def load_plan(common: Common, session: Session, file: Path | None) -> Plan:
     from migctl import planfile
 
     if file == STANDARD_INPUT:
-        return planfile.load_stream(sys.stdin.buffer, Path(), session.environ, runtime=common.runtime)
+        return planfile.load_stream(sys.stdin.buffer, Path(), environ, runtime=common.runtime)
     path = file if file is not None else planfile.find(Path())
-    return planfile.load(path, session.environ, runtime=common.runtime)
+    return planfile.load(path, environ, runtime=common.runtime)

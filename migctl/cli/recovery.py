@@ -31,7 +31,7 @@ def resume_run(
             where=f"run {run.name}",
             hint=f"migctl down {run.name}, then the same migctl run again",
         )
-    plan = load_plan(replace(common, runtime=RuntimeName(run.runtime)), session, Path(run.plan_path))
+    plan = load_plan(replace(common, runtime=RuntimeName(run.runtime)), session.environ, Path(run.plan_path))
     jobs = tuple(job for job in plan.jobs if job.name in there)
     plan = replace(plan, name=run.name, jobs=jobs, enable_mig=enable_mig or plan.enable_mig)
     options = UpOptions(retry=failed, resume=True, wait_for_s=wait_for_s)

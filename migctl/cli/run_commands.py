@@ -50,17 +50,21 @@ def up(
     wait_for: WaitFor = 0.0,
 ) -> None:
     """Make the GPU instances, start the jobs; what runs already is left alone."""
-    from migctl.cli.plans import load_plan, one_of
-    from migctl.engine.decide import UpOptions
+    from migctl.cli.aside import Aside
+    from migctl.cli.plans import STANDARD_INPUT, load_plan, one_of
 
     if detach and (wait or attach):
         raise PlanError("usage", "--detach contradicts --wait and --attach")
+    plan_file = one_of(file, file_option)
+    reading = Aside(lambda: load_plan(common, common.environ(), plan_file), here=plan_file == STANDARD_INPUT)
+    from migctl.cli.up import bring_up
+    from migctl.engine.decide import UpOptions
+
     session = common.session()
-    plan = load_plan(common, session, one_of(file, file_option))
+    session.load()
+    plan = reading.result()
     plan = replace_keys(plan, enable_mig=enable_mig or plan.enable_mig)
     options = UpOptions(replacing=replace, retry=retry, wait_for_s=wait_for)
-    from migctl.cli.up import bring_up
-
     bring_up(common, session, plan, options, dry_run=dry_run, wait=wait, attach=attach)
 
 

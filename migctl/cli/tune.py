@@ -34,7 +34,7 @@ def tune_job(common: Common, words: list[str], file: Path | None, options: TuneO
     session = common.session()
     if session.root != Path("/"):
         raise PlanError("other-root", "MIGCTL_ROOT points to another machine's tree: nothing can be measured there")
-    plan = load_plan(common, session, path)
+    plan = load_plan(common, session.environ, path)
 
     def told(point: Point) -> None:
         if not (common.quiet or common.json):

@@ -51,6 +51,20 @@ class Session:
         with open_driver(self.nvml, sim_state=self.paths.sim_state) as driver:
             yield driver
 
+    def load(self) -> None:
+        """Load what nearly every change needs of the edges; for a moment in which something else is waited for."""
+        import migctl.runtimes.container_config
+        import migctl.runtimes.container_start
+        import migctl.runtimes.containers
+        import migctl.runtimes.engine_abilities
+        import migctl.runtimes.images
+        import migctl.store.database
+
+        if self.simulated:
+            import migctl.nvml.simulator  # noqa: F401
+        else:
+            import pynvml  # noqa: F401
+
     @property
     def simulated(self) -> bool:
         """Whether the GPUs are simulated ones."""

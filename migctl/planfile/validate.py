@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -36,7 +38,8 @@ def validated(
     """The model of these entries, and the keys that are wrong and therefore left out of it."""
     wrong: set[str] = set()
     try:
-        made = model.model_validate(entries)
+        with _no_plugins():
+            made = model.model_validate(entries)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             wrong.add(str(detail["loc"][0]))
@@ -49,6 +52,24 @@ def validated(
             what = f"{key}: {value.text}" if isinstance(value, Scalar) and key in ("strategy", "engine") else key
             report.error("not-available-yet", f"{what} is not available yet", value.start, instead)
     return made, frozenset(wrong)
+
+
+@contextmanager
+def _no_plugins() -> Iterator[None]:
+    """Of whatever else is installed beside migctl nothing has a say in plans, nor in how long reading one takes.
+
+    pydantic looks for plugins when it builds a model, which it does with its first use.
+    """
+    name = "PYDANTIC_DISABLE_PLUGINS"
+    before = os.environ.get(name)
+    os.environ[name] = "__all__"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _add(detail: ErrorDetails, entries: Mapping[str, Node], report: Report) -> None:

@@ -97,7 +97,10 @@ def _why_no_program(place: Path) -> tuple[str, str]:
     if place.is_dir():
         return "is a folder, not a program", "name a program in it"
     if place.exists():
-        return "is not executable", f"name the program that reads it, as in [python3, {place.name}], or make it executable"
+        return (
+            "is not executable",
+            f"name the program that reads it, as in [python3, {place.name}], or make it executable",
+        )
     return f"does not exist{'' if place.parent.is_dir() else f': there is no folder {place.parent}'}", _OWN_ENVIRONMENT
 
 

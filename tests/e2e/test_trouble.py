@@ -62,7 +62,9 @@ REFUSALS = [
     Refusal(
         "mode off", ("up",), 4, "mig-mode-off", "MIG mode is off", "migctl up --enable-mig", nvml="sim:a100-40gb:off"
     ),
-    Refusal("unknown runtime", ("up", "--runtime", "lxc"), 2, "usage", "docker or process, not lxc", "migctl up --help"),
+    Refusal(
+        "unknown runtime", ("up", "--runtime", "lxc"), 2, "usage", "docker or process, not lxc", "migctl up --help"
+    ),
     Refusal("unknown command", ("upp",), 2, "usage", "Did you mean 'up'?", "migctl --help"),
     Refusal("unknown option", ("up", "--wiat"), 2, "usage", "--wait", "migctl up --help"),
     Refusal("no plan file", ("up", "night.yml"), 2, "file-not-found", "night.yml", ""),
