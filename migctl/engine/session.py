@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
 from migctl.core.choices import RuntimeName
@@ -19,6 +20,15 @@ from migctl.nvml.open import open_driver
 from migctl.runtimes.api import Runtime
 from migctl.runtimes.open import open_runtime
 from migctl.store.ledger import Ledger
+
+_NEEDED = (
+    "migctl.runtimes.containers",
+    "migctl.runtimes.container_start",
+    "migctl.runtimes.container_config",
+    "migctl.runtimes.images",
+    "migctl.runtimes.engine_abilities",
+    "migctl.store.database",
+)
 
 
 @dataclass(kw_only=True)
@@ -52,18 +62,9 @@ class Session:
             yield driver
 
     def load(self) -> None:
-        """Load what nearly every change needs of the edges; for a moment in which something else is waited for."""
-        import migctl.runtimes.container_config
-        import migctl.runtimes.container_start
-        import migctl.runtimes.containers
-        import migctl.runtimes.engine_abilities
-        import migctl.runtimes.images
-        import migctl.store.database
-
-        if self.simulated:
-            import migctl.nvml.simulator  # noqa: F401
-        else:
-            import pynvml  # noqa: F401
+        """Load what nearly every change needs of the edges, for a moment in which something else is waited for."""
+        for name in (*_NEEDED, "migctl.nvml.simulator" if self.simulated else "pynvml"):
+            import_module(name)
 
     @property
     def simulated(self) -> bool:
