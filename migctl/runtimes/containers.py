@@ -301,19 +301,9 @@ class Containers:
         self, handle: str, *, follow: bool, tail: int | None, timestamps: bool = False, since: float | None = None
     ) -> Iterator[bytes]:
         """Standard output and error in the order in which the engine got them."""
-        with engine_errors(self._engine.endpoint, handle[:12]):
-            stream = self._engine.client.logs(
-                handle,
-                stream=True,
-                follow=follow,
-                tail="all" if tail is None else tail,
-                timestamps=timestamps,
-                since=since,
-            )
-            try:
-                yield from stream
-            finally:
-                stream.close()
+        from migctl.runtimes.container_logs import container_logs
+
+        return container_logs(self._engine, handle, follow=follow, tail=tail, timestamps=timestamps, since=since)
 
     def remove(self, handle: str) -> None:
         """Remove the ended container with its anonymous volumes.

@@ -1,15 +1,15 @@
 """The dozen engine calls of an `up`, a `status` and a `down`, spoken directly over the engine's local socket.
 
 The SDK takes a quarter of a second to load, longer than all these calls together. It stays for everything else (pulls with their
-credentials, logs, exec, waiting) and for engines that are reached over TCP or SSH; this client has its method names and hands over
-to it whatever it does not know itself. API: docs.docker.com/reference/api/engine.
+credentials, logs that are followed, exec, waiting) and for engines that are reached over TCP; this client has its method names and
+hands over to it whatever it does not know itself. API: docs.docker.com/reference/api/engine.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -102,6 +102,22 @@ class SocketClient:
         """Remove an ended one; `v` with its anonymous volumes."""
         self._ask("DELETE", f"/containers/{quote(handle, safe='')}?v={int(v)}")
 
+    def read_log(self, handle: str, *, tail: int | None, timestamps: bool, since: float | None) -> Iterator[bytes]:
+        """What a container without a terminal has written so far: pieces of both streams in the order in which they came."""
+        query = {"stdout": 1, "stderr": 1, "tail": "all" if tail is None else tail, "timestamps": int(timestamps)}
+        if since is not None:
+            query["since"] = str(since)
+        path = f"/containers/{quote(handle, safe='')}/logs?{urlencode(query)}"
+        with self._request("GET", path) as line, line.makefile("rb") as answer:
+            status = _status(answer.readline())
+            while answer.readline().strip():
+                pass  # of the headers nothing is needed
+            if status >= 400:
+                raise Refused(status, _message(answer.read()))
+            # A frame: stream number, three zeros, length (docs.docker.com, "attach to a container", stream format).
+            while len(head := answer.read(8)) == 8:
+                yield answer.read(int.from_bytes(head[4:], "big"))
+
     def _json(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:  # noqa: ANN401 -- JSON
         return json.loads(self._ask(method, path, body))
 
@@ -114,18 +130,7 @@ class SocketClient:
         wait_s: float = _TIMEOUT_S,
         prefix: str | None = None,
     ) -> bytes:
-        data = b"" if body is None else json.dumps(body).encode()
-        if prefix is None:
-            prefix = f"/v{self.api_version}" if self.api_version else ""
-        # HTTP/1.0: the answer ends where the connection does, never in chunks.
-        head = (
-            f"{method} {prefix}{path} HTTP/1.0\r\nHost: docker\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
-        )
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-            line.settimeout(wait_s)
-            line.connect(self._path)
-            line.sendall(head.encode() + data)
+        with self._request(method, path, body, wait_s=wait_s, prefix=prefix) as line:
             parts: list[bytes] = []
             while part := line.recv(_CHUNK):
                 parts.append(part)
@@ -134,13 +139,45 @@ class SocketClient:
             raise Refused(status, _message(answer))
         return answer
 
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        wait_s: float = _TIMEOUT_S,
+        prefix: str | None = None,
+    ) -> socket.socket:
+        """A connection on which the request has been sent."""
+        data = b"" if body is None else json.dumps(body).encode()
+        if prefix is None:
+            prefix = f"/v{self.api_version}" if self.api_version else ""
+        # HTTP/1.0: the answer ends where the connection does, never in chunks.
+        head = (
+            f"{method} {prefix}{path} HTTP/1.0\r\nHost: docker\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        )
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            line.settimeout(wait_s)
+            line.connect(self._path)
+            line.sendall(head.encode() + data)
+        except BaseException:
+            line.close()
+            raise
+        return line
+
 
 def _parsed(response: bytes) -> tuple[int, bytes]:
-    head, end, answer = response.partition(b"\r\n\r\n")
-    words = head.split(b"\r\n", 1)[0].split()
-    if not end or len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+    head, _, answer = response.partition(b"\r\n\r\n")
+    return _status(head.split(b"\r\n", 1)[0]), answer
+
+
+def _status(first_line: bytes) -> int:
+    words = first_line.split()
+    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
         raise ConnectionError("the engine's socket gave no HTTP answer")
-    return int(words[1]), answer
+    return int(words[1])
 
 
 def _message(answer: bytes) -> str:
