@@ -18,10 +18,13 @@ from migctl.host.proctree import process_tree, tree_cpu_s
 FAMILY = """
 import os, sys, threading, time
 cpu = int(sys.argv[1])
+there, told = os.pipe()
 for _ in range(2):
     if os.fork() == 0:
         os.sched_setaffinity(0, {cpu})
+        os.write(told, b"x")
         time.sleep(600)
+    os.read(there, 1)
 stop = threading.Event()
 threading.Thread(target=stop.wait, daemon=True).start()
 print("ready", flush=True)
