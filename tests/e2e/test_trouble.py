@@ -134,8 +134,8 @@ def test_without_the_right_to_make_instances_nothing_is_made_and_the_reason_is_t
 
     done = program.run("up").ended(4)
 
-    assert "this user may not" in done.told, done
-    assert "sudo" in done.told, done
+    assert "only root may read" in done.told, done
+    assert "mig/config capability" in done.told, done
     assert program.instances() == []
     assert program.jobs() == {}
 
