@@ -79,6 +79,8 @@ def test_the_demo_cleans_up_after_ctrl_c(environ: dict[str, str]) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # A shell cannot trap what was ignored when it began, as it is for whatever a script starts in the background.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as demo:
         assert demo.stdout is not None
         for line in demo.stdout:
