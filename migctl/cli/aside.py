@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
+from migctl.errors import MigctlError
+
 R = TypeVar("R")
 
 
@@ -34,11 +36,12 @@ class Aside(Generic[R]):
             os.close(self._reader)
         else:
             if self._child == 0:
+                os.close(self._reader)  # or a parent that is gone would never be noticed
                 _answer(work, writer)
         os.close(writer)
 
     def result(self) -> R:
-        """The result, or the exception that the function raised."""
+        """The result, or the error that the function raised; a bug is met here, with its own traceback."""
         answer = b""
         if self._child:
             with os.fdopen(self._reader, "rb") as pipe:
@@ -46,7 +49,7 @@ class Aside(Generic[R]):
             os.waitpid(self._child, 0)
         try:
             value, error = pickle.loads(answer)
-        except (EOFError, pickle.UnpicklingError):
+        except Exception:  # noqa: BLE001 -- there is no whole answer, for whatever reason
             return self._work()
         if error is not None:
             raise error
@@ -56,11 +59,11 @@ class Aside(Generic[R]):
 
 def _answer(work: Callable[[], R], writer: int) -> None:
     """In the fork, which never returns to its caller's code."""
-    outcome: tuple[R | None, Exception | None]
+    outcome: tuple[R | None, MigctlError | None]
     try:
         try:
             outcome = (work(), None)
-        except Exception as error:  # noqa: BLE001 -- it is raised where the result is asked for
+        except MigctlError as error:
             outcome = (None, error)
         with suppress(Exception), os.fdopen(writer, "wb") as pipe:
             pipe.write(pickle.dumps(outcome))

@@ -55,6 +55,17 @@ def test_a_result_that_cannot_be_handed_over_is_made_here() -> None:
     assert Aside(lambda: lambda: 3).result()() == 3
 
 
+def test_a_bug_is_met_with_its_own_traceback(tmp_path: Path) -> None:
+    def stumble() -> None:
+        (tmp_path / str(os.getpid())).touch()
+        raise KeyError("unheard of")
+
+    with pytest.raises(KeyError, match="unheard of"):
+        Aside(stumble).result()
+
+    assert (tmp_path / str(os.getpid())).exists()
+
+
 def test_no_process_is_left() -> None:
     Aside(os.getpid).result()
 
