@@ -38,6 +38,7 @@ from migctl.errors import (
     PlanError,
 )
 from migctl.host.claims import store_name
+from migctl.host.procfs import memory_total_mib
 from migctl.runtimes.api import Runtime
 from migctl.store.ledger import Ledger
 
@@ -183,7 +184,7 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
         batch_sizes={a.job.name: a.batch_size for a in decision.allocation.assignments},
         threads={a.job.name: a.cpu.threads for a in decision.allocation.assignments},
         simulated=session.simulated,
-        memory_total_mib=None,
+        memory_total_mib=memory_total_mib(session.root),
         minors={gpu.uuid: gpu.minor for gpu in seen.observed.gpus},
         store=store_name(session.paths.state),
     )
