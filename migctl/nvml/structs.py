@@ -162,17 +162,6 @@ class c_nvmlMemory_t(Structure):
     _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))
 
 
-class c_nvmlProcessInfo_v2_t(Structure):
-    """A process on a GPU or on one of its instances; memory in bytes."""
-
-    _fields_ = (
-        ("pid", c_uint),
-        ("usedGpuMemory", c_ulonglong),
-        ("gpuInstanceId", c_uint),
-        ("computeInstanceId", c_uint),
-    )
-
-
 class c_nvmlValue_t(Union):
     """The value of a field, in the type that the field has."""
 

@@ -10,7 +10,7 @@ from pydantic import PlainValidator, WithJsonSchema
 from migctl.planfile.gpu_fields import INTERPOLATED, Listed
 from migctl.planfile.nodes import Scalar
 from migctl.planfile.problems import Refusal, did_you_mean
-from migctl.planfile.scalars import flag, shown, text, verbatim, word
+from migctl.planfile.scalars import flag, shown, text, word
 from migctl.planfile.units import duration_s, size_mib, sizeable_bytes
 
 
@@ -53,7 +53,6 @@ _STRING = {"type": "string"}
 
 Text = Annotated[str, PlainValidator(filled), WithJsonSchema(_STRING)]
 Word = Annotated[str, PlainValidator(word), WithJsonSchema({"type": ["string", "integer"]})]
-Verbatim = Annotated[str, PlainValidator(verbatim), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 Flag = Annotated[bool, PlainValidator(flag), WithJsonSchema({"anyOf": [{"type": "boolean"}, INTERPOLATED]})]
 Size = Annotated[int, PlainValidator(sizeable_bytes), WithJsonSchema(_SIZE)]
 SizeMib = Annotated[int, PlainValidator(size_mib), WithJsonSchema(_SIZE)]

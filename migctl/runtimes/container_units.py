@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from migctl.core.adoption import Leftover
 
 _CALLS_AT_ONCE = 16
-NEVER_STARTED_CODES = (127, 128)
-"""Exit codes of a container that is still "created": its start failed."""
 
 
 def is_ours(labels: Mapping[str, str] | None) -> bool:

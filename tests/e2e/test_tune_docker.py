@@ -23,8 +23,8 @@ jobs:
     profile: 1g.5gb
     image: {image}
     user: {user}
-    volumes: ["./:/work:ro"]
-    command: [sh, /work/train.sh]
+    volumes: ["./:/job:ro"]
+    command: [sh, /job/train.sh]
 """
 # A second worker doubles the throughput, a third brings nothing; {where} is the file or the output.
 TRAIN = """\

@@ -25,6 +25,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.support.engines import missing
 
+# What Docker's API takes, on purpose not taken from what `podman_create` translates: one list must not excuse the other.
 CREATE = {
     "Image",
     "Env",
