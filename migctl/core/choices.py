@@ -48,3 +48,29 @@ class Numa(StrEnum):
 
     PREFER = "prefer"
     STRICT = "strict"
+
+
+class Finish(StrEnum):
+    """What becomes of ended jobs when the run has ended."""
+
+    KEEP = "keep"
+    DOWN = "down"
+
+
+class Reboot(StrEnum):
+    """What becomes of a run when the machine starts again."""
+
+    HOLD = "hold"
+    RESUME = "resume"
+
+
+class RetryOn(StrEnum):
+    """How an attempt must have ended for `retries` to count."""
+
+    FAILED = "failed"
+    """It ended with an exit code other than 0."""
+    OOM = "oom"
+    """The memory of the host, of the container or of the GPU instance was not enough."""
+    LOST = "lost"
+    """It went away: a restart of the engine or the machine, a lost GPU."""
+    TIMEOUT = "timeout"

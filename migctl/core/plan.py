@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from migctl.core.choices import CpuShare, CpuSplit, Numa, RuntimeName, Storage, Strategy
+from migctl.core.choices import CpuShare, CpuSplit, Finish, Numa, Reboot, RetryOn, RuntimeName, Storage, Strategy
 from migctl.core.cpuset import CpuSet
 from migctl.errors import Notice, Where
 
@@ -91,6 +91,28 @@ class Ulimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MpsShare:
+    """A job's part of a GPU or instance that it shares through MPS; nothing given = no limit."""
+
+    active_threads_percent: int | None = None
+    """CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, 1 to 100."""
+    memory_mib: int | None = None
+    """CUDA_MPS_PINNED_DEVICE_MEM_LIMIT."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notify:
+    """Whom to tell; exactly one of `command` and `url` is given."""
+
+    command: tuple[str, ...] = ()
+    """Argument list, run without a shell, with the JSON on its standard input."""
+    url: str = ""
+    """Webhook that gets the JSON by POST."""
+    on: tuple[str, ...] = ("job", "run")
+    """`job`: the end of each job, `failure`: only of one that did not succeed, `run`: the end of the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One job after expansion of matrix and replicas.
 
@@ -119,6 +141,26 @@ class Job:
     storage: Storage | None = None
     memory_mib: int | None = None
     """Declared GPU memory under `shared`, where it sizes nothing."""
+    needs: tuple[str, ...] = ()
+    """Names of expanded jobs that must have succeeded before this one starts."""
+    stage: int | None = None
+    """All jobs of a stage end before the next one begins; a job without one is bound to none."""
+    priority: int = 0
+    """Higher ones start first; equal ones in the plan's order."""
+    retries: int = 0
+    """Further attempts after one that ended as `retry_on` says."""
+    retry_on: tuple[RetryOn, ...] = (RetryOn.FAILED, RetryOn.LOST)
+    timeout_s: float | None = None
+    """Longest time that one attempt may run."""
+    expect_s: float | None = None
+    """How long the job is expected to run."""
+    resumable: bool = False
+    """Whether it continues from its own checkpoint: then it is run again after a restart of engine or machine."""
+    snapshot: bool = False
+    """Whether it runs a copy of its source, taken at `up`."""
+    mps: MpsShare | None = None
+    per_instance: int = 1
+    """Jobs that share one GPU instance."""
     image: str | None = None
     pull_policy: str = "missing"
     """always, missing or never."""
@@ -174,6 +216,13 @@ class Plan:
     allow_overlap: tuple[str, ...] = ()
     threads_per_core: int | None = None
     max_parallel: int | None = None
+    fail_fast: bool = False
+    """The first failure lets nothing more start, and ends what runs."""
+    stagger_s: float = 0.0
+    """Pause between two starts."""
+    on_finish: Finish = Finish.KEEP
+    on_reboot: Reboot = Reboot.HOLD
+    notify: tuple[Notify, ...] = ()
     notices: tuple[Notice, ...] = ()
     places: tuple[tuple[str, Where], ...] = field(default=(), repr=False, compare=False)
     """As a job's, of the plan's own keys."""

@@ -12,6 +12,8 @@ from migctl.core.plan import Job
 
 # Where a job stands in the file says nothing about what it is.
 _PLACE = frozenset({"where", "places", "origin"})
+# When it runs, and whether once more, can change while it waits or runs: it stays the same job.
+_TURN = frozenset({"needs", "stage", "priority", "retries", "retry_on", "timeout_s", "expect_s", "resumable"})
 
 
 def spec(job: Job, *, with_environment: bool = False) -> str:
@@ -19,7 +21,7 @@ def spec(job: Job, *, with_environment: bool = False) -> str:
 
     Never the derived cores, workers or placement: another `up` on a fuller machine would make them differ.
     """
-    values = {f.name: _plain(getattr(job, f.name)) for f in fields(job) if f.name not in _PLACE}
+    values = {f.name: _plain(getattr(job, f.name)) for f in fields(job) if f.name not in _PLACE | _TURN}
     if not with_environment:
         values["environment"] = [name for name, _ in job.environment]
     return json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
