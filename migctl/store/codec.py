@@ -1,10 +1,10 @@
-"""Records and runs as JSON and back, checked field by field; whatever is not exactly one of ours is a ValueError."""
+"""Records, runs, queues and submissions as JSON and back, field by field; what is not exactly one of ours is a ValueError."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -14,6 +14,7 @@ from typing import Generic, NewType, TypeVar, cast, get_args, get_origin, get_ty
 from migctl.core.cpuset import CpuSet
 from migctl.core.record import Record
 from migctl.core.run import Run
+from migctl.core.submission import Queue, Submission
 
 FORMAT = 1
 """Version of the JSON in owner files; raised when an older migctl would misread it."""
@@ -59,6 +60,26 @@ def encode_run(run: Run) -> str:
 def decode_run(text: str | bytes) -> Run:
     """Read what `encode_run` wrote. Raises as `decode_record`."""
     return _run().decode(_opened(_parsed(text), "run"))
+
+
+def encode_queue(queue: Queue) -> str:
+    """The queue's notes as one line of ASCII JSON."""
+    return _text("queue", _queue().encode(queue))
+
+
+def decode_queue(text: str | bytes) -> Queue:
+    """Read what `encode_queue` wrote. Raises as `decode_record`."""
+    return _queue().decode(_opened(_parsed(text), "queue"))
+
+
+def encode_submission(submission: Submission) -> str:
+    """The submission as one line of ASCII JSON."""
+    return _text("submission", _submission().encode(submission))
+
+
+def decode_submission(text: str | bytes) -> Submission:
+    """Read what `encode_submission` wrote. Raises as `decode_record`."""
+    return _submission().decode(_opened(_parsed(text), "submission"))
 
 
 def _text(key: str, value: object) -> str:
@@ -169,18 +190,48 @@ def _leaf(hint: object) -> tuple[Turn, Turn]:
 
 
 def _optional(hint: object) -> tuple[Turn, Turn]:
-    (part,) = (part for part in get_args(hint) if part is not NoneType)
-    encode, decode = _leaf(part)
+    parts = [part for part in get_args(hint) if part is not NoneType]
+    encode, decode = _leaf(parts[0]) if len(parts) == 1 else _one_of(parts)
     return (
         lambda value: None if value is None else encode(value),
         lambda value: None if value is None else decode(value),
     )
 
 
+_KIND = "is"
+"""Key that tells which dataclass of a union an object is."""
+
+
+def _one_of(parts: Sequence[object]) -> tuple[Turn, Turn]:
+    """A union of dataclasses, which the object names, and text, which is itself."""
+    texts = str in parts
+    forms: dict[str, _Form[object]] = {}
+    for part in parts:
+        if part is not str:
+            if not (isinstance(part, type) and is_dataclass(part)):
+                raise TypeError(f"the store has no form for a union with {part}")
+            forms[part.__name__] = _form(part)
+
+    def encode(value: object) -> object:
+        kind = type(value).__name__
+        return value if isinstance(value, str) else {_KIND: kind, **forms[kind].encode(value)}
+
+    def decode(value: object) -> object:
+        if texts and type(value) is str:
+            return value
+        kind = value.get(_KIND) if type(value) is dict else None
+        form = forms.get(kind) if type(kind) is str else None
+        if type(value) is not dict or form is None:
+            raise ValueError(f"expected one of {', '.join(forms)}, got {_shown(value)}")
+        return form.decode({name: item for name, item in value.items() if name != _KIND})
+
+    return encode, decode
+
+
 def _sequence(hint: object) -> tuple[Turn, Turn]:
-    part, dots = get_args(hint)
-    if dots is not Ellipsis:
-        raise TypeError(f"the store has no form for {hint}")
+    part, *rest = get_args(hint)
+    if rest != [...]:
+        return _row(get_args(hint))
     encode, decode = _leaf(part)
 
     def encode_all(value: object) -> object:
@@ -193,6 +244,22 @@ def _sequence(hint: object) -> tuple[Turn, Turn]:
         return tuple(decode(item) for item in value)
 
     return encode_all, decode_all
+
+
+def _row(parts: Sequence[object]) -> tuple[Turn, Turn]:
+    """A tuple of fixed length."""
+    turns = [_leaf(part) for part in parts]
+
+    def encode_row(value: object) -> object:
+        assert isinstance(value, tuple)
+        return [encode(item) for (encode, _), item in zip(turns, value, strict=True)]
+
+    def decode_row(value: object) -> object:
+        if type(value) is not list or len(value) != len(turns):
+            raise ValueError(f"expected a list of {len(turns)}, got {_shown(value)}")
+        return tuple(decode(item) for (_, decode), item in zip(turns, value, strict=True))
+
+    return encode_row, decode_row
 
 
 def _same(value: object) -> object:
@@ -248,3 +315,13 @@ def _record() -> _Form[Record]:
 @cache
 def _run() -> _Form[Run]:
     return _form(Run)
+
+
+@cache
+def _queue() -> _Form[Queue]:
+    return _form(Queue)
+
+
+@cache
+def _submission() -> _Form[Submission]:
+    return _form(Submission)

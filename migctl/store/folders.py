@@ -142,7 +142,7 @@ class Folders:
             else:
                 os.chown(name, self.uid, self.gid, dir_fd=parent, follow_symlinks=False)
 
-    def read(self, parent: int, name: str, path: Path) -> bytes | None:
+    def read(self, parent: int, name: str, path: Path, most_bytes: int = LARGEST_FILE_BYTES) -> bytes | None:
         """The file's content, `None` where there is none.
 
         Raises:
@@ -161,7 +161,7 @@ class Folders:
                 raise ValueError("it is not an ordinary file")
             if there.st_uid not in self.trusted:
                 raise _foreign(path, there.st_uid)
-            if there.st_size > LARGEST_FILE_BYTES:
+            if there.st_size > most_bytes:
                 raise ValueError(f"it has {there.st_size} bytes, more than any file of migctl's")
             return _all(descriptor)
         except OSError as error:

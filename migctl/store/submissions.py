@@ -1,0 +1,85 @@
+"""Two files a run that has a queue: the plan as it was submitted, and what the user said about its jobs since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from migctl.core.submission import Queue, Submission
+from migctl.errors import HostError
+from migctl.store.codec import TooNew, decode_queue, decode_submission, encode_queue, encode_submission
+from migctl.store.failure import too_new
+from migctl.store.folders import Folders, checked_name
+from migctl.store.owner_files import RUNS, Draft, OwnerFiles
+
+SUBMISSION = "@plan.json"
+QUEUE = "@queue.json"
+"""Names that no job can have, since they stand among the jobs' folders."""
+_LARGEST_BYTES = 256 * 1024 * 1024
+"""10,000 jobs take about 3 MiB, and each may have a large environment."""
+
+T = TypeVar("T")
+
+
+class Submissions:
+    """The submitted plans below one state directory."""
+
+    def __init__(self, folders: Folders, files: OwnerFiles) -> None:
+        self._folders = folders
+        self._files = files
+
+    def queue(self, run: str) -> Queue | None:
+        """The queue of this run, if it has one.
+
+        Raises:
+            HostError: it is there and cannot be read.
+        """
+        return self._read(run, QUEUE, decode_queue)
+
+    def submission(self, run: str) -> Submission | None:
+        """The plan of this run as it was submitted, if it was. Raises as `queue`."""
+        return self._read(run, SUBMISSION, decode_submission)
+
+    def submit(self, run: str, submission: Submission, queue: Queue) -> None:
+        """Write both durably, or neither.
+
+        Raises:
+            Busy, HostError: nothing was changed.
+        """
+        drafts = [
+            self._draft(run, SUBMISSION, encode_submission(submission)),
+            self._draft(run, QUEUE, encode_queue(queue)),
+        ]
+        with self._files.staged(drafts, durable=True):
+            pass
+
+    def save_queue(self, run: str, queue: Queue) -> None:
+        """Write the queue durably. Raises as `submit`."""
+        with self._files.staged([self._draft(run, QUEUE, encode_queue(queue))], durable=True):
+            pass
+
+    def _draft(self, run: str, name: str, text: str) -> Draft:
+        return Draft((RUNS, checked_name(run, "run")), name, text.encode() + b"\n")
+
+    def _read(self, run: str, name: str, decode: Callable[[bytes], T]) -> T | None:
+        path = self._folders.path(RUNS, checked_name(run, "run"), name)
+        try:
+            with self._folders.opened(RUNS, run) as folder:
+                data = self._folders.read(folder, name, path, _LARGEST_BYTES)
+            return decode(data) if data is not None else None
+        except FileNotFoundError:
+            return None
+        except TooNew as error:
+            raise too_new(path, str(error)) from error
+        except ValueError as error:
+            raise _broken(run, path, error) from error
+
+
+def _broken(run: str, path: Path, error: ValueError) -> HostError:
+    return HostError(
+        "queue-broken",
+        f"{path} cannot be used: {error}; what runs goes on, and nothing more of the run starts",
+        where=f"run {run}",
+        hint="migctl up PLAN submits it again",
+    )
