@@ -15,8 +15,9 @@ from migctl.core.holders import Purpose
 from migctl.core.mig import Gpu, Instance, Profile
 from migctl.core.record import Action, JobState, Ownership, Record
 from migctl.core.steps import Chain
+from migctl.engine.halt import Halt
 from migctl.engine.holding import Patience
-from migctl.errors import HostError, MigctlError, PlanError
+from migctl.errors import HostError, Interrupted, MigctlError, PlanError
 from migctl.nvml.codes import REFUSALS, Code
 from migctl.nvml.driver import Driver
 from migctl.nvml.errors import WrongPlacement
@@ -47,7 +48,7 @@ class Outcome:
 class Executor:
     """The one place where a run's effects happen.
 
-    `cancel` set from outside (a signal) or by a failing chain lets every chain finish its present step and begin no other.
+    A signal, and a failing chain, let every chain finish its present step and begin no other; waits end at once.
     """
 
     driver: Driver
@@ -68,13 +69,18 @@ class Executor:
     """Entered around the removal of an instance; nothing where the command holds the machine anyway."""
     stop_all_on_error: bool = True
     cancel: threading.Event = field(default_factory=threading.Event)
+    """Set by a signal; never from in here: what comes after must be able to tell a failure from a signal."""
     hurry: threading.Event = field(default_factory=threading.Event)
     """Set from outside: skip the rest of every grace period."""
+    _halt: Halt = field(init=False)
     _records: dict[str, Record] = field(default_factory=dict, init=False)
     _errors: dict[str, MigctlError] = field(default_factory=dict, init=False)
     _bugs: list[Exception] = field(default_factory=list, init=False)
     _save: threading.Lock = field(default_factory=threading.Lock, init=False)
     _gpus: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock), init=False)
+
+    def __post_init__(self) -> None:
+        self._halt = Halt(self.cancel)
 
     def run(self, chains: Sequence[Chain], records: Mapping[str, Record]) -> Outcome:
         """Run all chains; returns, or raises what only a bug explains, when none is running any more.
@@ -110,7 +116,7 @@ class Executor:
     def _chain(self, chain: Chain) -> None:
         steps = [step.action for step in chain.steps]
         try:
-            while steps and not self.cancel.is_set():
+            while steps and not self._halt.is_set():
                 if steps[0] is Action.CREATE_GPU_INSTANCE and self._needs_gpu(chain.job):
                     # Both creations under one hold: a half-made instance is never left while another waits for its turn.
                     with self._gpus[self._records[chain.job].gpu_uuid or ""]:
@@ -123,13 +129,15 @@ class Executor:
                 else:
                     self._step_or_go_on(chain.job, steps.pop(0))
         except MigctlError as error:
+            if isinstance(error, Interrupted) and self.cancel.is_set():
+                return  # as between two steps: no failure of this job
             self._errors[chain.job] = error
             if self.stop_all_on_error:
-                self.cancel.set()
+                self._halt.fail()
         except Exception as error:  # noqa: BLE001 -- whatever it is, the other jobs' steps come to an orderly end first
             self._bugs.append(error)
             if self.stop_all_on_error:
-                self.cancel.set()
+                self._halt.fail()
 
     def _step_or_go_on(self, job: str, action: Action) -> None:
         """Where an ended container's log cannot be saved the container stays, but it keeps no instance from being removed."""
@@ -229,7 +237,7 @@ class Executor:
         try:
             gi_id = self.patience.through(
                 lambda: self.driver.create_gpu_instance(gpu.uuid, profile, placement),
-                self.cancel,
+                self._halt,
                 gpu_uuid=gpu.uuid,
                 gi_id=None,
                 purpose=Purpose.CREATE,
@@ -257,7 +265,7 @@ class Executor:
         owned = _owned(record)
         made = self.patience.through(
             lambda: self.driver.create_compute_instance(owned.gpu_uuid, owned.gi_id),
-            self.cancel,
+            self._halt,
             gpu_uuid=owned.gpu_uuid,
             gi_id=owned.gi_id,
             purpose=Purpose.CREATE,
@@ -288,7 +296,7 @@ class Executor:
 
     def _patiently(self, owned: Ownership, effect: Callable[[], None]) -> None:
         """Right after a stop the driver still says "in use"; that passes by itself."""
-        self.patience.through(effect, self.cancel, gpu_uuid=owned.gpu_uuid, gi_id=owned.gi_id, purpose=Purpose.DESTROY)
+        self.patience.through(effect, self._halt, gpu_uuid=owned.gpu_uuid, gi_id=owned.gi_id, purpose=Purpose.DESTROY)
 
 
 def _handle(record: Record) -> str:

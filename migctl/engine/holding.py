@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +9,9 @@ from typing import Final, TypeVar
 
 from migctl.core.holders import DeviceNode, Purpose, Sighting, advice, held_by
 from migctl.core.mig import Gpu
+from migctl.engine.halt import Halt
 from migctl.engine.session import Session
-from migctl.errors import Busy, HostError, MigctlError
+from migctl.errors import Busy, HostError, Interrupted, MigctlError
 from migctl.host.endings import wait_for_an_end
 from migctl.host.holders import DevicePlaces, find_holders
 from migctl.host.procfs import process_start_ticks
@@ -128,7 +128,7 @@ class Patience:
     def through(
         self,
         effect: Callable[[], R],
-        cancel: threading.Event,
+        halt: Halt,
         *,
         gpu_uuid: str,
         gi_id: int | None,
@@ -138,11 +138,13 @@ class Patience:
         """Have the effect, once nobody is in its way.
 
         Args:
+            halt: ends the waiting.
             made: whether a creation that was refused has happened nevertheless; then it is not tried again: to the second attempt
                 what is there would look like somebody else's.
 
         Raises:
             Busy: somebody still is; the message names them.
+            Interrupted: a signal came while they were waited for.
         """
         began = time.monotonic()
         pause_s = 0.05
@@ -156,9 +158,14 @@ class Patience:
                 refusal = error
             if made():
                 raise refusal
+            if halt.interrupted:
+                # With the refusal's data: it tells that nothing was made.
+                raise Interrupted(
+                    "interrupted", "interrupted while somebody holds the GPU", where=refusal.where, data=refusal.data
+                ) from refusal
             waited_s = time.monotonic() - began
-            if waited_s + pause_s <= self.moment_s and not cancel.is_set():
-                cancel.wait(pause_s)
+            if waited_s + pause_s <= self.moment_s and not halt.is_set():
+                halt.wait(pause_s)
                 pause_s = min(1.0, pause_s * 2)
                 continue
             if not is_in_use(refusal):
@@ -166,12 +173,12 @@ class Patience:
             sighting = self.look(gpu_uuid)
             sighting = sighting if gi_id is None else sighting.on(gi_id)
             left_s = self.moment_s + self.wait_s - waited_s
-            if left_s <= pause_s or cancel.is_set():
+            if left_s <= pause_s or halt.is_set():
                 raise explained(refusal, sighting, purpose, self.uid) from refusal
             if not told:
                 self.say(waiting(sighting, purpose, left_s))
                 told = True
-            wait_for_an_end(ends_of(sighting), min(LOOK_AGAIN_S, left_s), cancel)
+            wait_for_an_end(ends_of(sighting), min(LOOK_AGAIN_S, left_s), halt)
 
 
 def waiting(sighting: Sighting, purpose: Purpose, left_s: float) -> str:

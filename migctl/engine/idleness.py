@@ -117,11 +117,12 @@ def wait_until_idle(
             wait_for_an_end(ends_of(working), min(LOOK_AGAIN_S, left_s), cancel)
 
 
-def hold_machine(stack: ExitStack, session: Session, driver: Driver, wait_s: float) -> None:
+def hold_machine(stack: ExitStack, session: Session, driver: Driver, wait_s: float, cancel: threading.Event) -> None:
     """Take the `machine` lock for the rest of the stack's block; no GPU is kept open while waiting for it.
 
     Raises:
         Busy: somebody else holds it.
+        Interrupted: a signal came while waiting for it.
     """
     try:
         stack.enter_context(session.lock("machine"))
@@ -129,4 +130,4 @@ def hold_machine(stack: ExitStack, session: Session, driver: Driver, wait_s: flo
         if wait_s <= 0:
             raise
         with released(driver):
-            stack.enter_context(session.lock("machine", wait_s=wait_s))
+            stack.enter_context(session.lock("machine", wait_s=wait_s, cancel=cancel))

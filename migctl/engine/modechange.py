@@ -90,7 +90,7 @@ def change_mode(
         driver = stack.enter_context(session.driver())
         boot_id = boot(session, driver)
         recover_services(session, boot_id, report)
-        hold_machine(stack, session, driver, request.wait_for_s)
+        hold_machine(stack, session, driver, request.wait_for_s, cancel)
         gpu = _chosen(driver, request)
         assert gpu.mig is not None, "checked when it was chosen"
         wanted = _wanted(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -90,21 +91,30 @@ class Session:
             make_private(self.paths.state, self.caller)
         return Ledger.open(self.paths.state, write=write, now=self.now, removing=removing)
 
-    def lock(self, name: str, *, wait_s: float = 0.0) -> AbstractContextManager[None]:
-        """Hold a machine-wide lock: `machine` for GPUs and cores.
+    def lock(
+        self, name: str, *, wait_s: float = 0.0, cancel: threading.Event | None = None
+    ) -> AbstractContextManager[None]:
+        """Hold a machine-wide lock: `machine` for GPUs and cores; after the lock of a run, never before one.
+
+        Args:
+            cancel: set by a signal: ends the waiting.
 
         Raises:
             Busy: somebody else holds it.
+            Interrupted: a signal came while waiting for it.
         """
-        return machine_lock(self.paths.run, name, wait_s=wait_s, user=self.caller.name)
+        return machine_lock(self.paths.run, name, wait_s=wait_s, user=self.caller.name, cancel=cancel)
 
-    def run_lock(self, run: str, *, wait_s: float = 0.0) -> AbstractContextManager[None]:
+    def run_lock(
+        self, run: str, *, wait_s: float = 0.0, cancel: threading.Event | None = None
+    ) -> AbstractContextManager[None]:
         """Hold the lock of one of the caller's runs.
 
         Raises:
             Busy: another migctl changes this run.
+            Interrupted: a signal came while waiting for it.
         """
-        return self.lock(f"run-{self.caller.uid}-{run}", wait_s=wait_s)
+        return self.lock(f"run-{self.caller.uid}-{run}", wait_s=wait_s, cancel=cancel)
 
     def local_affinity(self, online: CpuSet) -> CpuSet:
         """CPUs this process may use; below another root all that are online there."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import select
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Final
+from typing import Final, Protocol
 
 from migctl.host.procfs import process_start_ticks
 
@@ -16,7 +15,14 @@ _TICK_S: Final = 0.2
 """How soon a signal to this process is noticed."""
 
 
-def wait_for_an_end(processes: Mapping[int, int | None], timeout_s: float, cancel: threading.Event) -> bool:
+class Ending(Protocol):
+    """What ends a wait early: a `threading.Event`, or several in one."""
+
+    def is_set(self) -> bool: ...
+    def wait(self, timeout_s: float, /) -> bool: ...
+
+
+def wait_for_an_end(processes: Mapping[int, int | None], timeout_s: float, cancel: Ending) -> bool:
     """Wait until one of the processes has ended; whether one has.
 
     Args:

@@ -9,13 +9,14 @@ import re
 import shlex
 import stat
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from migctl.errors import Busy, HostError
+from migctl.errors import Busy, HostError, Interrupted
 from migctl.host.paths import make_shared
 
 _PAUSE_S = 0.05
@@ -46,6 +47,7 @@ def machine_lock(
     *,
     wait_s: float = 0.0,
     user: str | None = None,
+    cancel: threading.Event | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[None]:
@@ -56,12 +58,14 @@ def machine_lock(
         name: `machine`, `gpu-UUID` or `cores` for what all users share, `run-UID-NAME` for one run.
         wait_s: how long to wait for the present holder.
         user: on whose behalf, for others to read; default the process's own user.
+        cancel: set by a signal: ends the waiting.
         clock: seconds that only grow.
         sleep: waits that many seconds.
 
     Raises:
         Busy: `locked`, somebody holds it; names pid, user, command and since when.
         HostError: the lock file cannot be used.
+        Interrupted: `cancel` was set while somebody else held it.
     """
     make_shared(run_dir)
     path = run_dir / (_UNSAFE.sub("-", name)[:120] + ".lock")
@@ -69,7 +73,7 @@ def machine_lock(
     while True:
         descriptor = _open(path)
         try:
-            _take(descriptor, path, name, deadline, clock, sleep)
+            _take(descriptor, path, name, deadline, cancel, clock, sleep)
             if not _still(descriptor, path):
                 continue  # somebody removed the file: others would lock a new one
             _sign(descriptor, path, user)
@@ -155,6 +159,7 @@ def _take(
     path: Path,
     name: str,
     deadline: float,
+    cancel: threading.Event | None,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> None:
@@ -162,6 +167,10 @@ def _take(
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if cancel is not None and cancel.is_set():
+                raise Interrupted(
+                    "interrupted", f"interrupted while {_what(name)} in use by another migctl", where=name
+                ) from None
             if clock() >= deadline:
                 raise _held(descriptor, name, sleep) from None
             sleep(_PAUSE_S)
