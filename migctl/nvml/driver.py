@@ -96,12 +96,15 @@ class Driver:
         count = self._do("counting the GPUs", None, self._nvml.nvmlDeviceGetCount)
         found: dict[int, Gpu] = {}
         failed: dict[int, MigctlError] = {}
+        bugs: list[Exception] = []
 
         def look(index: int) -> None:
             try:
                 found[index] = self._gpu_at(index)
             except MigctlError as error:
                 failed[index] = error
+            except Exception as bug:  # noqa: BLE001 -- raised below: a GPU is never missing without a word
+                bugs.append(bug)
 
         # a thread each: a call that never returns must not keep the others, nor the process, from ending
         self._stuck = {index: thread for index, thread in self._stuck.items() if thread.is_alive()}
@@ -115,6 +118,8 @@ class Driver:
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
                 self._stuck[index] = thread
+        if bugs:
+            raise bugs[0]
         failed |= {index: no_answer(str(index), self._answer_timeout_s) for index in self._stuck}
         self._failures = tuple(failed[index] for index in sorted(failed))
         return tuple(found[index] for index in sorted(found) if index not in failed)

@@ -139,11 +139,14 @@ class SimulatedGpus(SimulatedSession):
     def nvmlDeviceSetMigMode(self, device: Any, mode: int) -> int:
         with self.change(device, "set_mode") as (state, gpu):
             mig_board(state, gpu)
-            gpu.pending = bool(mode)
-            if gpu.pending == gpu.current:
+            if bool(mode) == gpu.current:
+                gpu.pending = gpu.current
                 return Code.SUCCESS
             used = gpu.living() or any(holders([compute.mig_uuid for _, compute in mig_devices(gpu)]).values())
             held = gpu.held or bool(used) or self.node_open(state, gpu)
+            if held and state.in_use_by_code:
+                raise NVMLError(Code.IN_USE)
+            gpu.pending = bool(mode)
             status = Code.IN_USE if held else _ACTIVATION[gpu.activation]
             if status is Code.SUCCESS:
                 state.change_mode(gpu)

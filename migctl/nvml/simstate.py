@@ -46,6 +46,9 @@ class SimState:
     """The caller may read but not change, as without root."""
     profiles_with_mig_off: bool = True
     """Whether profile queries answer while MIG mode is off; drivers differ, and old ones never do."""
+    in_use_by_code: bool = False
+    """Whether a mode change of a GPU that somebody holds is refused by the call itself (IN_USE as its return code, the mode
+    untouched), and not by the activation status of a change that it accepts; nvml.h promises callers neither."""
     minors_move: bool = False
     """Whether a mode change that resets the GPU (Ampere) gives it another minor number, as nvml.h says that it may."""
     handles_reused: bool = False
