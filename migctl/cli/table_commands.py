@@ -42,11 +42,14 @@ def workers(
     show_workers(common, cores=cores, jobs=jobs, storage=storage, markdown=markdown)
 
 
-def schema(common: Common) -> None:
+def schema(
+    common: Common,
+    policy: Annotated[bool, Option("--policy", help="Of the administrator's policy file instead.")] = False,
+) -> None:
     """Print the JSON Schema of the plan file, for editors."""
     from migctl.cli.tables import show_schema
 
-    show_schema(common)
+    show_schema(common, policy=policy)
 
 
 COMMANDS: Mapping[str, CommandBody] = {"profiles": profiles, "workers": workers, "schema": schema}

@@ -96,9 +96,10 @@ def _found_storage() -> tuple[Storage | None, tuple[Notice, ...]]:
     return None, (Notice("storage-unknown", message, hint="--storage nvme, ssd or hdd"),)
 
 
-def show_schema(common: Common) -> None:
-    """The JSON Schema, which is JSON with or without --json."""
+def show_schema(common: Common, *, policy: bool) -> None:
+    """The JSON Schema of a plan or of the policy, which is JSON with or without --json."""
     from migctl import planfile
+    from migctl.planfile.policy_schema import policy_schema
 
     del common
-    write_json(planfile.schema())
+    write_json(policy_schema() if policy else planfile.schema())

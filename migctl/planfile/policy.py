@@ -20,9 +20,9 @@ from migctl.planfile.scalars import is_null, kind
 from migctl.planfile.source import decode
 from migctl.planfile.validate import validated
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,63}\$?")
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,63}\$?"
 """A user or group of the system (useradd(8)), or of a directory service."""
-_FOR_ALL = ("contact", "users", "groups")
+FOR_ALL = ("contact", "users", "groups")
 
 
 def mounts(node: object) -> tuple[MountRule, ...]:
@@ -44,7 +44,13 @@ def _mount(item: Node) -> MountRule:
 Mounts = Annotated[
     tuple[MountRule, ...],
     PlainValidator(mounts),
-    WithJsonSchema({"type": "array", "items": {"type": "string", "examples": ["/data:ro", "~"]}}),
+    # An unquoted ~ is nothing for YAML, and here the home.
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {"type": ["string", "null"], "pattern": "^(/|~(/|:|$))", "examples": ["/data:ro", "~"]},
+        }
+    ),
 ]
 
 
@@ -105,7 +111,7 @@ def _host(error: MigctlError, owner: str) -> HostError:
 
 
 def _policy(root: MappingNode, report: Report, file: str, owner: str) -> Policy:
-    entries = _known(root, report, (*RULES, *_FOR_ALL), "a policy")
+    entries = _known(root, report, (*RULES, *FOR_ALL), "a policy")
     contact = entries.get("contact")
     users, groups = (_overrides(entries.pop(key, None), report, key) for key in ("users", "groups"))
     everybody = _rules(root, entries, report, "")
@@ -121,7 +127,7 @@ def _overrides(node: Node | None, report: Report, key: str) -> Mapping[str, Rule
         return {}
     found: dict[str, Rules] = {}
     for name, below in node.entries.items():
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(NAME, name):
             report.error("bad-name", f"{name[:60]!r} cannot be the name of a {key[:-1]}", node.keys[name].start)
         elif isinstance(below, MappingNode):
             entries = _known(below, report, RULES, f"{key}.{name}")

@@ -8,12 +8,12 @@ from pydantic import BaseModel
 
 from migctl.planfile.models import JobModel, PlanModel
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema() -> dict[str, object]:
     """Schema of the whole file; editors complete and check plans with it."""
-    plan = _of(PlanModel)
+    plan = keys_of(PlanModel)
     properties = plan["properties"]
     assert isinstance(properties, dict)
     properties["defaults"] = {
@@ -30,15 +30,16 @@ def schema() -> dict[str, object]:
         "additionalProperties": False,
     }
     return {
-        "$schema": _DIALECT,
+        "$schema": DIALECT,
         "title": "migctl plan",
         **plan,
         "required": ["jobs"],
-        "$defs": {"job": _of(JobModel)},
+        "$defs": {"job": keys_of(JobModel)},
     }
 
 
-def _of(model: type[BaseModel]) -> dict[str, object]:
+def keys_of(model: type[BaseModel]) -> dict[str, object]:
+    """Schema of a mapping with the keys of a model; extensions (`x-…`) may stand beside them."""
     made = model.model_json_schema()
     properties = {key: _key(value) for key, value in made["properties"].items()}
     return {
