@@ -15,6 +15,7 @@ from migctl.core.run import Run
 from migctl.core.settle import settle
 from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView, run_state
 from migctl.engine.drift import after_restart, differences
+from migctl.engine.lost_gpus import lost_gpus, told
 from migctl.engine.observe import elsewhere, known_gpus, other_nvml, owners
 from migctl.engine.pins import AWAY, load_notices, pins
 from migctl.engine.rights import sudo_notices
@@ -60,11 +61,12 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
         }
         pinned = pins(record for records in settled.values() for record in records)
         notices += load_notices(pinned)
+        lost = lost_gpus(session, (r for run in runs if run.runtime not in silent for r in settled[run.name]))
         claims = list(read_claims(session.paths.run, boot_now))
         made_by = owners(ledger, observed, claims)
         return StatusView(
             now=session.now(),
-            runs=tuple(_run(run, settled[run.name], ledger, pinned) for run in runs),
+            runs=tuple(_run(run, settled[run.name], ledger, pinned, lost) for run in runs),
             gpus=tuple(_gpu(gpu, made_by, lent) for gpu in gpus),
             cores=cores_view(
                 read_topology(session.root),
@@ -75,7 +77,10 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
                     if record.state in (JobState.RUNNING, JobState.STARTING)
                 },
             ),
-            drift=tuple(d for run, now in settled.items() for d in differences(before[run], now, observed, pinned)),
+            drift=(
+                *(d for run, now in settled.items() for d in differences(before[run], now, observed, pinned)),
+                *told(lost),
+            ),
             notices=tuple(notices),
             simulated=session.nvml,
         )
@@ -99,8 +104,11 @@ def _units(
     return tuple(units), silent
 
 
-def _run(run: Run, records: Sequence[Record], ledger: Ledger, pinned: Mapping[str, Pinning]) -> RunView:
-    jobs = tuple(_job(record, pinned.get(f"{record.run}/{record.job}")) for record in records)
+def _run(
+    run: Run, records: Sequence[Record], ledger: Ledger, pinned: Mapping[str, Pinning], lost: Mapping[str, str]
+) -> RunView:
+    names = {record.job: f"{record.run}/{record.job}" for record in records}
+    jobs = tuple(_job(r, pinned.get(names[r.job]), lost.get(names[r.job])) for r in records)
     if run.ended_at is not None and not jobs:
         jobs = tuple(_job(record) for record in ledger.history(run.name))
     return RunView(
@@ -115,14 +123,14 @@ def _run(run: Run, records: Sequence[Record], ledger: Ledger, pinned: Mapping[st
     )
 
 
-def _job(record: Record, pinned: Pinning | None = None) -> JobView:
+def _job(record: Record, pinned: Pinning | None = None, lost: str | None = None) -> JobView:
     owned = record.instance
     return JobView(
         name=record.job,
         origin=record.job,
         state=record.state,
         exit_code=record.exit_code,
-        reason=record.reason,
+        reason=lost or record.reason,
         gpu_uuid=record.gpu_uuid,
         gi_id=owned.gi_id if owned else None,
         ci_id=owned.ci_id if owned else None,

@@ -77,6 +77,10 @@ class Runtime(Protocol):
         """Take away what was written on this machine beside a unit (by `Launch.name`) that is gone; nothing there is fine."""
         ...
 
+    def lost_gpus(self, handles: Sequence[str]) -> dict[str, str]:
+        """Handle → why, of those running units that do not reach the GPU any more that they were given; never of processes."""
+        ...
+
     def cdi_entries(self) -> tuple[CdiEntry, ...]:
         """The devices of all CDI specifications that the engine reads; none for processes."""
         ...

@@ -13,13 +13,14 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.labels import LABEL
 from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
+from migctl.runtimes.container_gpu import lost_gpus, takes_its_gpu_from_a_hook
 from migctl.runtimes.container_stop import KILL_DEADLINE_S, stop_container
 from migctl.runtimes.container_units import each, is_foreign, is_ours, leftover_of, unit_of
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.engine_client import Engine
 from migctl.runtimes.engine_link import EngineLink
 from migctl.runtimes.logfile import write_log
-from migctl.runtimes.socket_client import is_missing
+from migctl.runtimes.socket_client import SocketClient, is_missing
 
 if TYPE_CHECKING:
     # What only those who start jobs need is loaded by them: `status` looks at containers and is gone.
@@ -52,6 +53,8 @@ class Containers:
         self._images: dict[str, Image] = {}
         self._ours: set[str] = set()
         """Ids whose labels were seen to be migctl's: neither changes in a container's life."""
+        self._hooked: set[str] = set()
+        """Ids of those seen whose GPU came by a hook, which the engine can take away again without knowing it."""
 
     @property
     def _engine(self) -> Engine:
@@ -216,9 +219,17 @@ class Containers:
         labels = [f"{LABEL}owner={engine.endpoint.owner}", LABEL + "token"]
         if run is not None:
             labels.append(f"{LABEL}run={run}")
-        units = [unit_of(data, local=self._link.local) for data in self._labelled(labels)]
+        found = self._labelled(labels)
+        units = [unit_of(data, local=self._link.local) for data in found]
         self._ours.update(unit.handle for unit in units)
+        self._hooked.update(str(data["Id"]) for data in found if takes_its_gpu_from_a_hook(data))
         return units
+
+    def lost_gpus(self, handles: Sequence[str]) -> dict[str, str]:
+        """Handle → what NVML says inside, of those that do not reach their GPU any more; asked are those that `units` has seen."""
+        client = self._engine.client
+        asked = [handle for handle in handles if handle in self._hooked]
+        return lost_gpus(client, asked) if asked and isinstance(client, SocketClient) else {}
 
     def leftovers(self) -> list[Leftover]:
         """All containers with migctl's labels, whoever they say made them."""

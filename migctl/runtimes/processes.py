@@ -17,7 +17,7 @@ from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
 from migctl.runtimes import proc
-from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt
+from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt, unwritable
 from migctl.runtimes.bare import Bare
 from migctl.runtimes.logfile import ended_within, follow_log, read_log, write_log
 from migctl.runtimes.process_stop import KILL_DEADLINE_S, stop_bare, stop_process
@@ -155,7 +155,7 @@ class Processes:
                 send_task(go, task)
                 answer = read_answer(ready)
                 if answer != "ready":
-                    raise HostError("not-started", answer or "the job's supervisor died at its start", where=handle)
+                    raise _not_started(answer, handle)
                 unit = self._known(attempt)
                 wrong = _wrong_cpus(unit)
                 if wrong is not None:
@@ -271,6 +271,10 @@ class Processes:
     def leave(self, name: str) -> None:
         """Nothing of a process lies outside its folder."""
 
+    def lost_gpus(self, handles: Sequence[str]) -> dict[str, str]:  # noqa: ARG002 -- nobody takes a process's GPU away
+        """None: its access is its own."""
+        return {}
+
     def cdi_entries(self) -> tuple[CdiEntry, ...]:
         """None: a process needs no engine."""
         return ()
@@ -312,6 +316,14 @@ class Processes:
             if quiet:
                 signal.signal(signal.SIGINT, handler)
         return code if code >= 0 else 128 - code
+
+
+def _not_started(answer: str, handle: str) -> Busy | HostError:
+    """What the supervisor said when it could not begin: an error number and words, or nothing."""
+    number, _, words = answer.partition(" ")
+    if number.isdecimal():
+        return unwritable(int(number), f"the job could not begin: {words}", handle)
+    return HostError("not-started", answer or "the job's supervisor died at its start", where=handle)
 
 
 def _wrong_cpus(unit: Unit) -> str | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import BytesIO
+from typing import Any, BinaryIO
 from urllib.parse import quote, urlencode
 
 _TIMEOUT_S = 60.0
@@ -114,9 +115,20 @@ class SocketClient:
                 pass  # of the headers nothing is needed
             if status >= 400:
                 raise Refused(status, _message(answer.read()))
-            # A frame: stream number, three zeros, length (docs.docker.com, "attach to a container", stream format).
-            while len(head := answer.read(8)) == 8:
-                yield answer.read(int.from_bytes(head[4:], "big"))
+            yield from _pieces(answer)
+
+    def run_inside(self, handle: str, command: Sequence[str], *, wait_s: float) -> tuple[int | None, str]:
+        """Run a command in a running container, as its user: its exit code and what it printed.
+
+        Raises:
+            Refused: the container does not run, or is paused.
+            TimeoutError: the command says nothing for so long; it goes on in there.
+        """
+        wish = {"Cmd": list(command), "AttachStdout": True, "AttachStderr": True}
+        made = str(self._json("POST", f"/containers/{quote(handle, safe='')}/exec", wish)["Id"])
+        answer = self._ask("POST", f"/exec/{made}/start", {"Detach": False, "Tty": False}, wait_s=wait_s)
+        text = b"".join(_pieces(BytesIO(answer))).decode(errors="replace")
+        return self._json("GET", f"/exec/{made}/json").get("ExitCode"), text
 
     def _json(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:  # noqa: ANN401 -- JSON
         return json.loads(self._ask(method, path, body))
@@ -166,6 +178,12 @@ class SocketClient:
             line.close()
             raise
         return line
+
+
+def _pieces(stream: BinaryIO) -> Iterator[bytes]:
+    """What was written, of a stream of frames: stream number, three zeros, length (docs.docker.com, "attach to a container")."""
+    while len(head := stream.read(8)) == 8:
+        yield stream.read(int.from_bytes(head[4:], "big"))
 
 
 def _parsed(response: bytes) -> tuple[int, bytes]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.plan import Volume
 from migctl.errors import HostError
 from migctl.runtimes.containers import Containers
 from tests.support.engines import BUSYBOX, private_engine, reachable_engine
@@ -79,6 +80,52 @@ def test_an_engine_with_the_runtime_gets_the_variable(registered: str, simulated
     assert not data["HostConfig"]["DeviceRequests"]
     assert f"NVIDIA_VISIBLE_DEVICES={DEVICE}" in environment
     assert words == "runtime nvidia with NVIDIA_VISIBLE_DEVICES"
+
+
+# what nvidia-smi prints in the container, its exit code → what is said of the job's GPU
+INSIDE = [
+    ("Failed to initialize NVML: Unknown Error", 255, "Failed to initialize NVML: Unknown Error"),
+    ("Failed to initialize NVML: Insufficient Permissions", 4, "Failed to initialize NVML: Insufficient Permissions"),
+    ("GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-1)\n  MIG 1g.5gb Device  0: (UUID: MIG-1)", 0, None),
+    ("something else went wrong", 9, None),
+]
+
+
+def test_a_running_container_that_lost_its_gpu_is_told_by_what_nvml_says_inside(hooked: str, tmp_path: Path) -> None:
+    program, says = tmp_path / "nvidia-smi", tmp_path / "says"
+    program.write_text('#!/bin/sh\ncat /says/text\nexit "$(cat /says/code)"\n')
+    program.chmod(0o755)
+    says.mkdir()
+    with reachable_engine(hooked) as client:
+        containers = Containers({"DOCKER_HOST": hooked, "HOME": "/tmp"})
+        volumes = (Volume("/bin/nvidia-smi", str(program)), Volume("/says", str(says)))
+        specs = [job(image=BUSYBOX, volumes=volumes), job(name="bare", image=BUSYBOX), job(name="none", image=BUSYBOX)]
+        image = containers.prepare(specs, simulated=True)["a"]
+        handles = []
+        for spec, device in zip(specs, (DEVICE, DEVICE, None), strict=True):
+            wish = launch(
+                spec, image_id=image, simulated=True, mig_uuid=device, run="lost", cpus=ONE, owner=os.getuid()
+            )
+            handles.append(containers.create(wish))
+            containers.start(handles[-1])
+        try:
+            assert containers.lost_gpus(handles) == {}, "nothing is asked of what was not looked at"
+            assert len(containers.units("lost")) == 3
+            for text, code, expected in INSIDE:
+                (says / "text").write_text(text)
+                (says / "code").write_text(str(code))
+
+                told = containers.lost_gpus(handles)
+
+                assert told == ({handles[0]: expected} if expected else {}), "without the program nothing is known"
+            client.pause(handles[0])
+            (says / "text").write_text(INSIDE[0][0])
+            assert containers.lost_gpus(handles) == {}
+            client.unpause(handles[0])
+        finally:
+            for handle in handles:
+                client.remove_container(handle, force=True)
+            containers.close()
 
 
 def test_a_device_request_that_the_engine_cannot_serve_is_said_so() -> None:

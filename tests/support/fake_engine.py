@@ -68,6 +68,8 @@ class FakeEngine:
     fault: EngineFault | None = None
     dead: bool = False
     """The command that uses it was killed."""
+    lost: dict[str, str] = field(default_factory=dict)
+    """Job → what NVML says in its container, which does not reach its GPU any more."""
     _calls: int = 0
     _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -150,6 +152,10 @@ class FakeEngine:
 
     def leave(self, name: str) -> None:
         return
+
+    def lost_gpus(self, handles: Sequence[str]) -> dict[str, str]:
+        asked = [c for c in self.running() if c.handle in handles]
+        return {c.handle: self.lost[c.launch.job] for c in asked if c.launch.job in self.lost}
 
     def cdi_entries(self) -> tuple[CdiEntry, ...]:
         return ()
