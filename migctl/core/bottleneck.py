@@ -82,7 +82,7 @@ def _step(window: Window) -> Verdict:
             return Verdict(
                 kind=Kind.ONE_PROCESS,
                 title="one process does all the work",
-                message=f"{_words(window)}: data are ready, and the GPU waits for its main process, which is at {main:.0%} of a core",
+                message=f"{_words(window)}: data are ready; the GPU waits for its main process, which uses {main:.0%} of a core",
                 hint="the training step itself is the limit: larger batches, torch.compile or CUDA graphs, fewer .item() calls",
                 keys=("batch_size",),
                 numbers=numbers,
