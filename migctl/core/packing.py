@@ -180,10 +180,10 @@ def layout(rules: Grid, taken: Used, wanted: Counts, counts: Counts) -> tuple[tu
     items = [profile for profile, count in zip(wanted, counts, strict=True) for _ in range(count)]
     if left < 0 or not fits(rules, taken, wanted, counts):
         raise ValueError(f"{counts} of {[rules.profiles[p].name for p in wanted]} do not fit together")
-    for mask, spots in _layouts(rules, items, taken.mask):
+    for mask, spots in layouts(rules, items, taken.mask):
         score = scores.get(mask)
         if score is None:
-            score = scores[mask] = _spoilt(rules, mask, left, open_to_more)
+            score = scores[mask] = spoilt(rules, mask, left, open_to_more)
         if best is None or score <= best[0]:
             key = sorted((start, -profile, index) for profile, index, start in spots)
             if best is None or (score, key) < best:
@@ -231,7 +231,7 @@ def _exclude(one: str, other: str) -> bool:
     )  # fmt: skip
 
 
-def _layouts(rules: Grid, items: list[int], mask: int) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
+def layouts(rules: Grid, items: list[int], mask: int) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
     """Every way to place these profiles: taken memory slices, and (profile, index of its placement, start); equal ones ascend."""
     chosen: list[tuple[int, int, int]] = []
 
@@ -251,7 +251,7 @@ def _layouts(rules: Grid, items: list[int], mask: int) -> Iterator[tuple[int, li
     return extend(0, mask, 0)
 
 
-def _spoilt(rules: Grid, mask: int, left: int, profiles: Sequence[int]) -> tuple[int, int, int]:
+def spoilt(rules: Grid, mask: int, left: int, profiles: Sequence[int]) -> tuple[int, int, int]:
     """How little choice a layout leaves; smaller is better (see `layout`)."""
     sums = [1] + [0] * rules.memory_slices
     starts: dict[int, list[tuple[int, int]]] = {}

@@ -1,0 +1,167 @@
+"""Whose turn it is: the waiting jobs that could start if there were room, in their order, and why the others cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from migctl.core.record import JobState
+from migctl.core.turn import Reason, Turn, Why, Wish
+
+_NAMED = 3
+"""Jobs named in a reason before "and N more"."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Jobs that are alike to the queue: what fits for one of them fits for all."""
+
+    wish: Wish
+    expect_s: float | None
+    members: list[tuple[int, Turn]] = field(default_factory=list)
+    """Position in the line, and the job; ascending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """The waiting jobs."""
+
+    order: Sequence[Turn]
+    """All of them: higher priority first, then the plan's order."""
+    groups: Sequence[Group]
+    """Those that may start."""
+    waits: Mapping[str, Reason]
+    """Those that may not, whatever room there is."""
+    never: tuple[str, ...]
+    """Those of `waits` that will not run; in the plan's order."""
+
+
+def line_up(
+    turns: Sequence[Turn],
+    states: Mapping[str, JobState],
+    *,
+    held: str | None,
+    held_jobs: frozenset[str],
+    not_before: Mapping[str, float],
+    now: float,
+) -> Line:
+    """Sort out who may start.
+
+    Args:
+        turns: all jobs of the plan, in its order.
+        states: missing = queued.
+        held: why nothing at all starts.
+        held_jobs: the jobs that are held one by one.
+        not_before: Unix seconds.
+        now: Unix seconds.
+    """
+    queued = JobState.QUEUED
+    waiting = [turn for turn in turns if states.get(turn.name, queued) is queued]
+    dead = _dead(turns, states) if any(turn.needs for turn in waiting) else {}
+    stage = _stage(turns, states, dead)
+    order = sorted(waiting, key=_rank) if any(turn.priority for turn in waiting) else waiting
+    run_held = Reason(why=Why.HELD, words=held) if held is not None else None
+    job_held = Reason(why=Why.HELD, words="the job is held")
+    told: dict[tuple[str, ...], Reason] = {}
+    groups: dict[tuple[Wish, float | None], Group] = {}
+    waits: dict[str, Reason] = {}
+    for position, turn in enumerate(order):
+        name = turn.name
+        if turn.needs:
+            if name in dead:
+                waits[name] = dead[name]
+                continue
+            missing = tuple(need for need in turn.needs if states.get(need, queued) is not JobState.SUCCEEDED)
+            if missing:
+                if missing not in told:
+                    told[missing] = Reason(why=Why.NEEDS, words=f"waits for {listed(missing)}", jobs=missing)
+                waits[name] = told[missing]
+                continue
+        if stage is not None and turn.stage is not None and turn.stage > stage.number:
+            waits[name] = stage.reason
+        elif run_held is not None:
+            waits[name] = run_held
+        elif name in held_jobs:
+            waits[name] = job_held
+        elif name in not_before and not_before[name] > now:
+            waits[name] = Reason(why=Why.LATER, words="a pause before the next attempt", until=not_before[name])
+        else:
+            key = (turn.wish, turn.expect_s)
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = Group(turn.wish, turn.expect_s)
+            group.members.append((position, turn))
+    return Line(
+        order=order,
+        groups=tuple(groups.values()),
+        waits=waits,
+        never=tuple(turn.name for turn in waiting if turn.name in dead),
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b, c and 4 more`."""
+    more = len(names) - _NAMED
+    if more <= 0:
+        return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"{', '.join(names[:_NAMED])} and {more} more"
+
+
+def _rank(turn: Turn) -> int:
+    return -turn.priority
+
+
+def _dead(turns: Sequence[Turn], states: Mapping[str, JobState]) -> dict[str, Reason]:
+    """Queued jobs that need one which did not succeed and will not be tried again, directly or through others."""
+    known = {turn.name for turn in turns}
+    dependants: dict[str, list[str]] = {}
+    for turn in turns:
+        for need in turn.needs:
+            dependants.setdefault(need, []).append(turn.name)
+    found: dict[str, Reason] = {}
+    causes = [(need, _end(need, states, need in known)) for need in dependants]
+    spreading = [(need, end) for need, end in causes if end]
+    while spreading:
+        need, end = spreading.pop()
+        for name in dependants.get(need, ()):
+            if name not in found and states.get(name, JobState.QUEUED) is JobState.QUEUED:
+                found[name] = Reason(why=Why.NEVER, words=f"will not run: {need}, which it needs, {end}", jobs=(need,))
+                spreading.append((name, "will not run"))
+    return found
+
+
+def _end(job: str, states: Mapping[str, JobState], known: bool) -> str:
+    """How a needed job ended that did not succeed; nothing where it can still succeed."""
+    state = states.get(job, JobState.QUEUED)
+    match state:
+        case JobState.FAILED:
+            return "failed"
+        case JobState.STOPPED:
+            return "was stopped"
+        case JobState.LOST:
+            return "was lost"
+        case JobState.QUEUED:
+            return "" if known else "is not in the plan"
+        case JobState.STARTING | JobState.RUNNING | JobState.SUCCEEDED:
+            return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    number: int
+    reason: Reason
+
+
+def _stage(turns: Iterable[Turn], states: Mapping[str, JobState], dead: Mapping[str, Reason]) -> _Stage | None:
+    """The lowest stage of which a job has not ended; jobs that will never run have."""
+    unfinished = [
+        turn
+        for turn in turns
+        if turn.stage is not None and turn.name not in dead and not states.get(turn.name, JobState.QUEUED).ended
+    ]
+    if not unfinished:
+        return None
+    number = min(turn.stage for turn in unfinished if turn.stage is not None)
+    names = tuple(turn.name for turn in unfinished if turn.stage == number)
+    words = f"stage {number} has not ended: {listed(names)}"
+    return _Stage(number, Reason(why=Why.STAGE, words=words, jobs=names))
