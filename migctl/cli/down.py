@@ -21,14 +21,15 @@ def take_down(
     from migctl.engine.targets import find_run
     from migctl.render.errors_text import notice_lines
 
-    session = common.session()
-    ledger = session.ledger(write=False)
     if everything and word is not None:
         raise PlanError("usage", "--all contradicts a run's name")
-    if everything or (word is None and not ledger.runs()):
-        runs = [run.name for run in ledger.runs()]
-    else:
-        runs = [find_run(ledger, word, Path.cwd()).name]
+    session = common.session()
+    with session.ledger(write=False) as ledger:
+        known = ledger.runs()
+        if everything or (word is None and not known):
+            runs = [run.name for run in known]
+        else:
+            runs = [find_run(ledger, word, Path.cwd()).name]
     results: list[down.DownResult] = []
     problems: list[MigctlError] = []
     with Progress(common) as progress:
@@ -72,9 +73,9 @@ def stop_jobs(common: Common, words: list[str], *, grace_s: float | None) -> Non
     from migctl.engine.targets import find_jobs
 
     session = common.session()
-    ledger = session.ledger(write=False)
-    target = find_jobs(ledger, words, Path.cwd())
-    jobs = target.jobs or tuple(r.job for r in ledger.records(target.run.name))
+    with session.ledger(write=False) as ledger:
+        target = find_jobs(ledger, words, Path.cwd())
+        jobs = target.jobs or tuple(r.job for r in ledger.records(target.run.name))
     with (
         Progress(common) as progress,
         cancelling("skipping the rest of the grace period", "`migctl stop` again") as cancel,

@@ -106,7 +106,8 @@ def run_beside(common: Common, word: str, command: Sequence[str]) -> None:
     from migctl.engine.targets import find_jobs
 
     session = common.session()
-    target = find_jobs(session.ledger(write=False), [word], Path.cwd())
+    with session.ledger(write=False) as ledger:
+        target = find_jobs(ledger, [word], Path.cwd())
     seen, runtime = see(session, target.run)
     if len(target.jobs) != 1:
         raise PlanError("usage", f"{word} is a run; exec needs one job", hint=f"migctl exec {word}/JOB")

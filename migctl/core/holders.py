@@ -12,6 +12,8 @@ from migctl.core.services import Role, Service, known_service
 _MOST_NAMED = 4
 """More than so many holders are counted, not named."""
 _COMMAND_WIDTH = 60
+STOP_SERVICES = "add --stop-services"
+"""Advice for a command that has that option."""
 
 
 class Purpose(StrEnum):
@@ -170,18 +172,19 @@ def unseen(sighting: Sighting) -> str:
     return f"{sighting.unseen} process{plural} of other users could not be looked into (needs root)"
 
 
-def advice(sighting: Sighting, purpose: Purpose, uid: int) -> str:
+def advice(sighting: Sighting, purpose: Purpose, uid: int, *, stopping: str | None = STOP_SERVICES) -> str:
     """The next step.
 
     Args:
         uid: of the user who is advised: nobody is told to end somebody else's work.
+        stopping: how migctl itself stops services for a change of the whole GPU; `None`: it was told to already.
     """
     if not sighting.holders:
         return _nobody(sighting, purpose)
     services = [h for h in sighting.holders if h.stoppable]
     steps = [_step(holder, uid) for holder in sighting.holders if not holder.stoppable]
     if services:
-        steps.append(_stop_services(services, purpose))
+        steps.append(_stop_services(services, purpose, stopping))
     return "; ".join(list(dict.fromkeys(steps))[: _MOST_NAMED + 1])
 
 
@@ -192,10 +195,10 @@ def service_commands(units: Sequence[str]) -> str:
     return f"sudo systemctl stop {words}   and afterwards   sudo systemctl start {back}"
 
 
-def _stop_services(services: Sequence[Holder], purpose: Purpose) -> str:
+def _stop_services(services: Sequence[Holder], purpose: Purpose, stopping: str | None) -> str:
     units = list(dict.fromkeys(s.service.unit if s.unit is None and s.service else str(s.unit) for s in services))
-    if purpose in (Purpose.MODE, Purpose.RESET):
-        return f"add --stop-services, or: {service_commands(units)}"
+    if stopping is not None and purpose in (Purpose.MODE, Purpose.RESET):
+        return f"{stopping}, or: {service_commands(units)}"
     return service_commands(units)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from migctl.core.choices import RuntimeName
 from migctl.core.events import Event, NoteEvent
 from migctl.core.holders import Purpose, Sighting
 from migctl.core.reconcile import steps_down
@@ -19,7 +20,7 @@ from migctl.engine.holding import LOOK_AGAIN_S, Patience, ends_of, is_in_use, si
 from migctl.engine.launch import LaunchPad, unit_name
 from migctl.engine.observe import Look, look
 from migctl.engine.session import Session
-from migctl.errors import MigctlError
+from migctl.errors import Interrupted, MigctlError
 from migctl.host.endings import wait_for_an_end
 from migctl.nvml.driver import Driver
 from migctl.nvml.open import released
@@ -76,8 +77,10 @@ class Workshop:
         told = False
         while held := {name: error for name, error in outcome.errors.items() if is_in_use(error)}:
             left_s = deadline - time.monotonic()
-            if left_s <= 0 or self.cancel.is_set():
+            if left_s <= 0:
                 break
+            if self.cancel.is_set():
+                return replace(outcome, errors={**outcome.errors, **_not_waited_for(held)} if told else outcome.errors)
             sighting = self._who_holds(outcome.records[next(iter(held))])
             if not told:
                 self.report(NoteEvent(waiting(sighting, Purpose.DESTROY, left_s)))
@@ -183,6 +186,27 @@ class Workshop:
             cancel=cancel,
             hurry=hurry or threading.Event(),
         )
+
+
+@contextmanager
+def read_only(session: Session, runtime: RuntimeName) -> Iterator[Workshop]:
+    """A workshop to look and decide in; nothing can be changed from it."""
+    with session.driver() as driver, session.ledger(write=False) as ledger:
+        yield Workshop(
+            session=session,
+            driver=driver,
+            runtime=session.runtime(runtime),
+            ledger=ledger,
+            report=lambda _: None,
+        )
+
+
+def _not_waited_for(held: Mapping[str, MigctlError]) -> Mapping[str, MigctlError]:
+    """The waiting for holders was ended by a signal."""
+    return {
+        name: Interrupted("interrupted", f"{error.message} (interrupted while waiting for that)", hint=error.hint)
+        for name, error in held.items()
+    }
 
 
 def _nothing_left(record: Record) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from migctl.core.allocation import Allocation
 from migctl.core.choices import Strategy
 from migctl.core.events import Event
 from migctl.core.mig import Gpu
@@ -15,23 +14,25 @@ from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
-from migctl.engine.apply import Workshop
+from migctl.engine.apply import Workshop, read_only
 from migctl.engine.claiming import claim
 from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.failed_gpus import real_failure
 from migctl.engine.idleness import hold_machine
 from migctl.engine.launch import LaunchPad
-from migctl.engine.mode import enable, restore, to_enable
+from migctl.engine.mode import to_enable, turn_on
 from migctl.engine.observe import Look, boot, check_source
 from migctl.engine.others import controller_notices
-from migctl.engine.rights import require_instances, sudo_notices
+from migctl.engine.readiness import images_of, ready, ready_for_mode, tells_profiles
+from migctl.engine.rights import sudo_notices
 from migctl.engine.ruling import refuse, refuse_mode
 from migctl.engine.services import recover_services
 from migctl.engine.session import Session
 from migctl.engine.surroundings import surroundings
-from migctl.engine.undo import partly, undo
+from migctl.engine.undo import partly, taken_back, undo, without_the_old
 from migctl.errors import (
     HostError,
+    Interrupted,
     MigctlError,
     Notice,
     PartlyApplied,
@@ -39,7 +40,6 @@ from migctl.errors import (
 )
 from migctl.host.claims import store_name
 from migctl.host.procfs import memory_total_mib
-from migctl.runtimes.api import Runtime
 from migctl.store.ledger import Ledger
 
 
@@ -56,14 +56,7 @@ class UpResult:
 
 def preview(session: Session, plan: Plan, options: UpOptions) -> Decision:
     """What `up` would do now; reads only."""
-    with session.driver() as driver:
-        shop = Workshop(
-            session=session,
-            driver=driver,
-            runtime=session.runtime(plan.runtime),
-            ledger=session.ledger(write=False),
-            report=lambda _: None,
-        )
+    with read_only(session, plan.runtime) as shop:
         found = consider(shop, plan, options)
         refuse(found.broken)
         return found.decision
@@ -77,12 +70,12 @@ def converge(
     Raises:
         PlanError, DoesNotFit, HostError, Busy: nothing was changed, or everything that this call had made is undone.
         PartlyApplied: something could not be undone; the message lists it and the hint names the command that recovers.
-        Interrupted: a signal came; what this call had made is undone.
+        Interrupted: a signal came; what this call had made is undone, or named as above.
     """
     runtime = session.runtime(plan.runtime)
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True))
-        stack.enter_context(session.run_lock(plan.name, wait_s=options.wait_for_s))
+        stack.enter_context(session.run_lock(plan.name, wait_s=options.wait_for_s, cancel=cancel))
         driver = stack.enter_context(session.driver())
         shop = Workshop(
             session=session,
@@ -96,49 +89,56 @@ def converge(
         recover_services(session, boot(session, driver), report)
         _check_path(ledger.run(plan.name), plan)
         check_source(session, driver, ledger, ledger.run(plan.name))
-        gpus = driver.gpus()
-        with real_failure(driver.failures, plan):
-            off = to_enable(plan, gpus)
+        images: Mapping[str, str] = {}
+        off = _off(shop, plan)
         if off:
-            refuse_mode(session, off)
-            hold_machine(stack, session, driver, options.wait_for_s)
-            stack.enter_context(_mode_on(shop, plan, options, off))
-        first = consider(shop, plan, options)
+            images = ready_for_mode(shop, plan, options, off)
+            _hold(stack, shop, plan)
+            _mode_on(shop, plan, options)
+        first = ready(shop, plan, options)
         decision, seen = first.decision, first.seen
-        refuse(first.broken)
-        _refuse_waiting(decision.allocation)
-        require_instances(session, decision.records)
-        images = _prepare(session, runtime, decision, {})
+        images = images_of(shop, decision, images)
         if not off:
-            hold_machine(stack, session, driver, options.wait_for_s)
+            _hold(stack, shop, plan)
         again = shop.look(plan.name).observed
         if (
             again.ground != seen.observed.ground
             or surroundings(session, runtime, ledger, again, plan.name).ground != first.machine.ground
         ):
             # Somebody was quicker: with instances, or (where GPUs are shared) only with claims on cores.
-            second = consider(shop, plan, options)
+            second = ready(shop, plan, options)
             decision, seen = second.decision, second.seen
-            refuse(second.broken)
-            _refuse_waiting(decision.allocation)
-            images = _prepare(session, runtime, decision, images)
+            images = images_of(shop, decision, images)
         _write_down(ledger, plan.name, seen, {chain.job for chain in (*decision.undo, *decision.chains)})
         if not decision.chains and not decision.undo:
             run = ledger.run(plan.name) or _run(shop, plan, decision, seen)
             return _result(run, decision, seen.records)
+        if cancel.is_set():
+            raise Interrupted("interrupted", "interrupted before anything was made")
         return _act(shop, plan, decision, seen, images)
 
 
-@contextmanager
-def _mode_on(shop: Workshop, plan: Plan, options: UpOptions, off: Sequence[Gpu]) -> Iterator[None]:
-    """Turn MIG mode on for what follows, and off again where that fails before anything of the run is there.
+def _hold(stack: ExitStack, shop: Workshop, plan: Plan) -> None:
+    """Take the machine; what fails while it is held leaves neither a MIG mode nor an empty run behind."""
+    hold_machine(stack, shop.session, shop.driver, shop.wait_for_s, shop.cancel)
+    stack.enter_context(taken_back(shop, plan.name))
 
-    Drivers that tell the profiles with the mode off let the plan be checked first, so that a plan that cannot fit changes nothing.
-    """
-    if all(gpu.profiles for gpu in off):
-        found = consider(shop, plan, options)
-        refuse(found.broken)
-        _refuse_waiting(found.decision.allocation)
+
+def _off(shop: Workshop, plan: Plan) -> tuple[Gpu, ...]:
+    """The GPUs whose MIG mode this call has to turn on, as they are now."""
+    gpus = shop.driver.gpus()
+    with real_failure(shop.driver.failures, plan):
+        return to_enable(plan, gpus)
+
+
+def _mode_on(shop: Workshop, plan: Plan, options: UpOptions) -> None:
+    """Turn MIG mode on where it still is off: with the machine held nobody else does it meanwhile."""
+    off = _off(shop, plan)
+    if not off:
+        return
+    refuse_mode(shop.session, off)
+    if tells_profiles(off):
+        ready(shop, plan, options)
     run = shop.ledger.run(plan.name) or Run(
         name=plan.name,
         plan_path=plan.path,
@@ -148,14 +148,7 @@ def _mode_on(shop: Workshop, plan: Plan, options: UpOptions, off: Sequence[Gpu])
         nvml=shop.session.nvml,
         created_at=shop.session.now(),
     )
-    run = enable(shop, run, off)
-    try:
-        yield
-    except MigctlError:
-        if not shop.ledger.records(plan.name):
-            restore(shop, run, ())
-            shop.ledger.forget_run(plan.name)
-        raise
+    turn_on(shop, run, off)
 
 
 def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Mapping[str, str]) -> UpResult:
@@ -176,6 +169,27 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
             raise partly(run.name, [error], "replacing") from error
         if gone.errors:
             raise partly(run.name, gone.errors.values(), "replacing")
+    try:
+        made = _start(shop, plan, run, decision, seen, images)
+    except MigctlError as error:
+        if not decision.replaced:
+            raise
+        raise without_the_old(run.name, decision.replaced, error) from error
+    final = {**staying, **made}
+    try:
+        claim(session, run, final.values(), seen.observed.boot_id)
+    except MigctlError as error:
+        raise partly(run.name, [error], "telling others what this run holds") from error
+    result = _result(run, decision, final)
+    told = (*sudo_notices(session), *result.notices, *shop.runtime.notices(), *controller_notices(session))
+    return replace(result, notices=told)
+
+
+def _start(
+    shop: Workshop, plan: Plan, run: Run, decision: Decision, seen: Look, images: Mapping[str, str]
+) -> Mapping[str, Record]:
+    """Make what is missing, and look that it is there; all of it or nothing. Returns the records of what was made."""
+    session = shop.session
     pad = LaunchPad(
         plan=plan,
         caller=session.caller,
@@ -210,21 +224,7 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
             problems = {"": error}  # what cannot be looked at is not verified
     if problems or shop.cancel.is_set():
         undo(shop, run, [c.job for c in decision.chains], problems)
-    final = {**staying, **made}
-    try:
-        claim(session, run, final.values(), seen.observed.boot_id)
-    except MigctlError as error:
-        raise partly(run.name, [error], "telling others what this run holds") from error
-    result = _result(run, decision, final)
-    return replace(result, notices=(*sudo_notices(session), *result.notices, *controller_notices(session)))
-
-
-def _prepare(session: Session, runtime: Runtime, decision: Decision, images: Mapping[str, str]) -> Mapping[str, str]:
-    """The images of all jobs that will be started, those included that are there already."""
-    jobs = [
-        a.job for a in decision.allocation.assignments if a.job.name in decision.starting and a.job.name not in images
-    ]
-    return {**images, **runtime.prepare(jobs, simulated=session.simulated, on_progress=None)} if jobs else images
+    return made
 
 
 def _write_down(ledger: Ledger, run: str, seen: Look, changing: Collection[str]) -> None:
@@ -276,12 +276,6 @@ def _result(run: Run, decision: Decision, records: Mapping[str, Record]) -> UpRe
         started=tuple(chain.job for chain in decision.chains),
         notices=tuple(notices),
     )
-
-
-def _refuse_waiting(allocation: Allocation) -> None:
-    """Without a queue a plan runs at once or not at all."""
-    if allocation.blocked is not None:
-        raise allocation.blocked
 
 
 def _check_path(run: Run | None, plan: Plan) -> None:

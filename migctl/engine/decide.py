@@ -58,6 +58,12 @@ class Decision:
         return tuple(name for name in self.difference.kept if name not in touched)
 
     @property
+    def replaced(self) -> tuple[str, ...]:
+        """The jobs that have begun and are removed because the plan has changed: with them something is lost."""
+        other = {*self.difference.changed, *self.difference.removed}
+        return tuple(name for name, r in sorted(self.leaving.items()) if name in other and r.state not in _UNBORN)
+
+    @property
     def taken_out(self) -> tuple[str, ...]:
         """The jobs that are ended and removed for good."""
         return tuple(chain.job for chain in self.undo if chain.job not in self.starting)

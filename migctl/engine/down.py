@@ -19,7 +19,7 @@ from migctl.engine.observe import boot, check_source
 from migctl.engine.services import recover_services
 from migctl.engine.session import Session
 from migctl.engine.targets import unknown_run
-from migctl.errors import MigctlError, Notice, PartlyApplied
+from migctl.errors import Interrupted, MigctlError, Notice, PartlyApplied
 from migctl.host.claims import drop_claim, store_name
 from migctl.store.failure import is_unwritable
 
@@ -50,15 +50,16 @@ def take_down(
 
     Args:
         grace_s: seconds between SIGTERM and SIGKILL; `None` = each job's own.
-        cancel: set by a signal: skip the rest of the grace.
+        cancel: set by a signal: skip the rest of the grace; where another migctl or a holder is waited for, end that.
         wait_for_s: how long to wait for another migctl at this run, and for those who hold its instances.
 
     Raises:
         PartlyApplied: something could not be removed; it stays recorded, and `down` again goes on there.
+        Interrupted: the same, since a signal ended the waiting for somebody; or nothing was begun.
     """
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True, removing=True))
-        stack.enter_context(session.run_lock(run, wait_s=wait_for_s))
+        stack.enter_context(session.run_lock(run, wait_s=wait_for_s, cancel=_still_to_come(cancel)))
         known = ledger.run(run, ended=True)
         if known is None:
             drop_claim(session.paths.run, session.caller, run, store_name(session.paths.state))
@@ -76,7 +77,9 @@ def take_down(
             cancel=cancel,
             wait_for_s=wait_for_s,
             # Others may be about to make instances where these lie, or to rely on the mode.
-            destroying=MachineHold(lambda: session.lock("machine", wait_s=LOCK_WAIT_S + wait_for_s)).held,
+            destroying=MachineHold(
+                lambda: session.lock("machine", wait_s=LOCK_WAIT_S + wait_for_s, cancel=_still_to_come(cancel))
+            ).held,
         )
         written = ledger.records(run)
         seen = shop.look(run)
@@ -127,6 +130,11 @@ def stop_jobs(
         return tuple(running)
 
 
+def _still_to_come(cancel: threading.Event) -> threading.Event | None:
+    """What ends a waiting: a signal that comes during it. One that came before asked for haste, not for leaving things behind."""
+    return None if cancel.is_set() else cancel
+
+
 def _unrecorded(shop: Workshop) -> tuple[Notice, ...]:
     """What could not be written meanwhile, said once."""
     return tuple(
@@ -154,12 +162,14 @@ def _can_run(record: Record) -> bool:
     return record.state in (JobState.STARTING, JobState.RUNNING) and record.container_id is not None
 
 
-def _left_over(run: str, left: Sequence[Record], errors: Mapping[str, MigctlError]) -> PartlyApplied:
+def _left_over(run: str, left: Sequence[Record], errors: Mapping[str, MigctlError]) -> MigctlError:
     lines = [f"{name}: {error.message}" for name, error in errors.items()]
     lines += [f"{record.job}: not finished" for record in left if record.job not in errors]
     again = f"migctl down {run}"
-    first = "; ".join(dict.fromkeys(error.hint for error in errors.values() if is_in_use(error) and error.hint))
-    return PartlyApplied(
+    interrupted = any(isinstance(error, Interrupted) for error in errors.values())
+    held = [error for error in errors.values() if is_in_use(error) or isinstance(error, Interrupted)]
+    first = "; ".join(dict.fromkeys(error.hint for error in held if error.hint))
+    return (Interrupted if interrupted else PartlyApplied)(
         "not-all-removed",
         f"{len(lines)} of the run's jobs could not be removed; everything else is gone. " + "; ".join(lines),
         where=f"run {run}",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from migctl.core.holders import DeviceNode, Purpose, Sighting, advice, held_by
+from migctl.core.holders import STOP_SERVICES, DeviceNode, Purpose, Sighting, advice, held_by
 from migctl.core.mig import Gpu
 from migctl.engine.halt import Halt
 from migctl.engine.session import Session
@@ -77,11 +77,18 @@ def _own_jobs(session: Session, ledger: Ledger) -> tuple[Mapping[str, str], Mapp
 
 def is_in_use(error: MigctlError) -> bool:
     """Whether the driver refused because somebody holds the GPU; "not supported" and "reset required" are other answers."""
-    return error.id == _IN_USE or (error.id == _PENDING and error.data.get("activation") == "IN_USE")
+    return error.id == _IN_USE or (is_outstanding(error) and error.data.get("activation") == "IN_USE")
 
 
-def explained(error: MigctlError, sighting: Sighting, purpose: Purpose, uid: int) -> MigctlError:
-    """The refusal with the holders' names in it, and with advice that fits them."""
+def is_outstanding(error: MigctlError) -> bool:
+    """Whether the driver accepted a change of the MIG mode that is not in force: it stays wished for."""
+    return error.id == _PENDING and "activation" in error.data
+
+
+def explained(
+    error: MigctlError, sighting: Sighting, purpose: Purpose, uid: int, *, stopping: str | None = STOP_SERVICES
+) -> MigctlError:
+    """The refusal with the holders' names in it, and with advice (`stopping`: as of `advice`) that fits them."""
     if not is_in_use(error):
         return error
     kind: type[Busy | HostError] = Busy if isinstance(error, Busy) else HostError
@@ -89,7 +96,7 @@ def explained(error: MigctlError, sighting: Sighting, purpose: Purpose, uid: int
         error.id,
         f"{error.message}; {held_by(sighting, purpose)}",
         where=error.where,
-        hint=advice(sighting, purpose, uid),
+        hint=advice(sighting, purpose, uid, stopping=stopping),
         data={**error.data, **holders_data(sighting)},
     )
 

@@ -9,18 +9,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from migctl.core.events import Event, NoteEvent
-from migctl.core.holders import Purpose, Sighting, advice, held_by, service_commands
+from migctl.core.holders import STOP_SERVICES, Purpose, Sighting, advice, held_by, service_commands
 from migctl.core.mig import Gpu, MigMode
 from migctl.core.plan import GpuSelector
 from migctl.core.selection import select_gpus
-from migctl.engine.holding import explained, holders_data, is_in_use, sight
+from migctl.engine.holding import explained, holders_data, is_in_use, is_outstanding, sight
 from migctl.engine.idleness import PASSING_S, at_work, hold_machine, refuse_instances, wait_until_idle
 from migctl.engine.observe import boot
+from migctl.engine.rights import require_mode
 from migctl.engine.services import recover_services, running_services, services_stopped
 from migctl.engine.session import Session
 from migctl.errors import HostError, MigctlError, PlanError
 from migctl.host.reset import ResetAnswer, reset_command, reset_gpu, reset_words
-from migctl.host.rights import rights
 from migctl.nvml.driver import Driver
 from migctl.nvml.errors import no_mig
 from migctl.nvml.open import released, simulated_reset
@@ -44,6 +44,11 @@ class ModeRequest:
     def word(self) -> str:
         """`enable` or `disable`."""
         return "enable" if self.enabled else "disable"
+
+    @property
+    def stopping(self) -> str | None:
+        """What to advise about services that hold the GPU: nothing where they are stopped already."""
+        return None if self.stop_services else STOP_SERVICES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +102,7 @@ def change_mode(
         if gpu.mig == wanted:
             return ModeResult(gpu=gpu, mode=wanted, changed=False)
         _refuse_by_policy(session, gpu)
-        _require_rights(session, gpu)
+        require_mode(session, gpu)
         if gpu.mig.current == request.enabled:
             # A change that is outstanding is taken back: nothing of the GPU is touched by that.
             return ModeResult(gpu=gpu, mode=driver.set_mig_mode(gpu.uuid, request.enabled), changed=True)
@@ -133,22 +138,26 @@ def _change(
         return False
     with session.ledger(write=False) as ledger:
         sighting = sight(session, ledger, gpu)
-    if is_in_use(pending) and (sighting.holders or not request.reset):
-        raise _pending_in_use(pending, sighting, session, request)
+    # What was refused outright is not wished for: a reset would bring nothing into force.
+    if is_in_use(pending) and (sighting.holders or not request.reset or not is_outstanding(pending)):
+        raise explained(pending, sighting, Purpose.MODE, session.caller.uid, stopping=request.stopping)
     if pending.data.get("activation") == "NOT_SUPPORTED" or not request.reset:
         raise pending
     _reset(session, driver, gpu, request, report)
     return True
 
 
-def _set(driver: Driver, gpu: Gpu, request: ModeRequest, *, patient: bool) -> HostError | None:
-    """The refusal of NVML where the change stays outstanding; tried again while services that were stopped let go."""
+def _set(driver: Driver, gpu: Gpu, request: ModeRequest, *, patient: bool) -> MigctlError | None:
+    """The refusal of NVML where the change stays outstanding, or where somebody holds the GPU, as its driver puts it.
+
+    Tried again while services that were stopped let go.
+    """
     deadline = time.monotonic() + (_LETTING_GO_S if patient else 0.0)
     while True:
         try:
             driver.set_mig_mode(gpu.uuid, request.enabled)
-        except HostError as error:
-            if error.id != "mig-mode-pending":
+        except MigctlError as error:
+            if not is_outstanding(error) and not is_in_use(error):
                 raise
             if not is_in_use(error) or time.monotonic() >= deadline:
                 return error
@@ -191,7 +200,9 @@ def _reset(session: Session, driver: Driver, gpu: Gpu, request: ModeRequest, rep
 def _not_reset(gpu: Gpu, request: ModeRequest, why: str, sighting: Sighting | None, session: Session) -> HostError:
     """The mode stays pending, since the reset that it needs did not happen."""
     who = f"; {held_by(sighting, Purpose.RESET)}" if sighting is not None else ""
-    hint = advice(sighting, Purpose.RESET, session.caller.uid) if sighting is not None else "reboot the machine"
+    hint = "reboot the machine"
+    if sighting is not None:
+        hint = advice(sighting, Purpose.RESET, session.caller.uid, stopping=request.stopping)
     now, then = ("off", "on") if request.enabled else ("on", "off")
     return HostError(
         "mig-mode-pending",
@@ -201,14 +212,6 @@ def _not_reset(gpu: Gpu, request: ModeRequest, why: str, sighting: Sighting | No
         hint=f"{hint}; a reboot does it, too" if sighting is not None else f"{hint}; the change takes effect then",
         data={"gpu": gpu.uuid, **(holders_data(sighting) if sighting is not None else {})},
     )
-
-
-def _pending_in_use(error: MigctlError, sighting: Sighting, session: Session, request: ModeRequest) -> MigctlError:
-    told = explained(error, sighting, Purpose.MODE, session.caller.uid)
-    if not request.stop_services:
-        return told
-    hint = (told.hint or "").replace("add --stop-services, or: ", "")
-    return HostError(told.id, told.message, where=told.where, hint=hint, data=told.data)
 
 
 def _chosen(driver: Driver, request: ModeRequest) -> Gpu:
@@ -243,18 +246,6 @@ def _refuse_by_policy(session: Session, gpu: Gpu) -> None:
     from migctl.engine.ruling import refuse_mode
 
     refuse_mode(session, (gpu,))
-
-
-def _require_rights(session: Session, gpu: Gpu) -> None:
-    """Before the first change, services included; the simulator has rights of its own, which it tells like a driver."""
-    if session.simulated or rights().administrator:
-        return
-    raise HostError(
-        "no-permission",
-        f"{session.caller.name} may not change the MIG mode: that takes root (CAP_SYS_ADMIN); nothing was changed",
-        where=f"GPU {gpu.index}",
-        data={"needs_root": True},
-    )
 
 
 def _steps(session: Session, gpu: Gpu, request: ModeRequest, services: Sequence[str]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from migctl.core.topology import flat
 from migctl.core.views.plan import ConflictView, Contender, PlanView
 from migctl.core.ways import ways
 from migctl.core.workers import reserved_cores
-from migctl.engine.apply import Workshop
+from migctl.engine.apply import read_only
 from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.session import Session
 from migctl.errors import MigctlError, Notice
@@ -51,16 +50,7 @@ def view(session: Session, plan: Plan, elsewhere: Elsewhere) -> PlanView:
         machine = _thought_of(elsewhere)
         allocation = allocate(plan, machine)
         return _view(plan, allocation, machine, (), _label(elsewhere), "")
-    with ExitStack() as stack:
-        driver = stack.enter_context(session.driver())
-        ledger = stack.enter_context(session.ledger(write=False))
-        shop = Workshop(
-            session=session,
-            driver=driver,
-            runtime=session.runtime(plan.runtime),
-            ledger=ledger,
-            report=lambda _: None,
-        )
+    with read_only(session, plan.runtime) as shop:
         found = consider(shop, plan, UpOptions(), lambda there: _with_cores(there, elsewhere))
         broken = tuple(Notice(e.id, e.message, hint=e.hint, where=e.where) for e in found.broken)
         allocation = found.decision.allocation

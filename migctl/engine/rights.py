@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from migctl.errors import HostError, Notice
 
 if TYPE_CHECKING:
+    from migctl.core.mig import Gpu
     from migctl.core.record import Record
     from migctl.core.views.findings import Finding
     from migctl.engine.session import Session
@@ -41,6 +42,27 @@ def require_instances(session: Session, records: Mapping[str, Record]) -> None:
             where=f"job {needing[0]}",
             hint="ask an administrator for the capability (migctl check says how)",
             data={"needs_root": True, "capability": str(found.capability)},
+        )
+
+
+def require_mode(session: Session, gpu: Gpu) -> None:
+    """Before the first change, also of services, images and records: whoever changes a MIG mode must be root.
+
+    The simulator has rights of its own, which it tells like a driver.
+
+    Raises:
+        HostError: `no-permission`.
+    """
+    if session.simulated:
+        return
+    from migctl.host.rights import rights
+
+    if not rights().administrator:
+        raise HostError(
+            "no-permission",
+            f"{session.caller.name} may not change the MIG mode: that takes root (CAP_SYS_ADMIN); nothing was changed",
+            where=f"GPU {gpu.index}",
+            data={"needs_root": True},
         )
 
 

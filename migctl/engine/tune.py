@@ -17,7 +17,7 @@ from migctl.core.record import JobState
 from migctl.core.topology import Topology
 from migctl.core.tuning import Curve, Point, best, drifted, fewest, next_count, verdict
 from migctl.core.views.tuning import TuneView
-from migctl.engine.apply import Workshop
+from migctl.engine.apply import read_only
 from migctl.engine.decide import UpOptions, consider
 from migctl.engine.down import take_down
 from migctl.engine.measure import Limits
@@ -127,14 +127,7 @@ def chosen(plan: Plan, word: str | None) -> Job:
 
 def _place(session: Session, plan: Plan, job: Job) -> tuple[Assignment, Topology, Strategy, tuple[Notice, ...]]:
     """Where the plan puts the job, beside all its others; reads only."""
-    with session.driver() as driver, session.ledger(write=False) as ledger:
-        shop = Workshop(
-            session=session,
-            driver=driver,
-            runtime=session.runtime(plan.runtime),
-            ledger=ledger,
-            report=lambda _: None,
-        )
+    with read_only(session, plan.runtime) as shop:
         found = consider(shop, plan, UpOptions())
     record = found.seen.records.get(job.name)
     if record is not None and record.state in (JobState.RUNNING, JobState.STARTING):

@@ -1,0 +1,63 @@
+"""What `up` makes sure of before it changes anything: the rules, the room, the rights, and that every image is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from migctl.core.allocation import Allocation
+from migctl.core.mig import Gpu
+from migctl.core.plan import Plan
+from migctl.engine.apply import Workshop
+from migctl.engine.decide import Considered, Decision, UpOptions, consider
+from migctl.engine.rights import require_instances, require_mode
+from migctl.engine.ruling import refuse, refuse_mode
+
+
+def ready(shop: Workshop, plan: Plan, options: UpOptions) -> Considered:
+    """Look, decide, and stop where what was decided cannot be done here and now.
+
+    Raises:
+        MigctlError: a rule is broken, there is no room, or this user may not; nothing was changed.
+    """
+    found = consider(shop, plan, options)
+    refuse(found.broken)
+    refuse_waiting(found.decision.allocation)
+    require_instances(shop.session, found.decision.records)
+    return found
+
+
+def ready_for_mode(shop: Workshop, plan: Plan, options: UpOptions, off: Sequence[Gpu]) -> Mapping[str, str]:
+    """Everything that can be known before the mode of these GPUs is changed, and while nobody is kept from the machine.
+
+    Returns:
+        Job → image of those that are there by now.
+
+    Raises:
+        MigctlError: as `ready`, and what keeps an image or a program from being used; nothing was changed.
+    """
+    refuse_mode(shop.session, off)
+    require_mode(shop.session, off[0])
+    if tells_profiles(off):
+        return images_of(shop, ready(shop, plan, options).decision, {})
+    there = {record.job for record in shop.ledger.records(plan.name)}
+    jobs = [job for job in plan.jobs if job.name not in there]
+    return shop.runtime.prepare(jobs, simulated=shop.session.simulated)
+
+
+def tells_profiles(off: Sequence[Gpu]) -> bool:
+    """Whether the driver tells the profiles with the mode off, so that a plan that cannot fit is found out before a change."""
+    return all(gpu.profiles for gpu in off)
+
+
+def images_of(shop: Workshop, decision: Decision, known: Mapping[str, str]) -> Mapping[str, str]:
+    """The images of all jobs that will be started, those included that are there already (`known`)."""
+    jobs = [
+        a.job for a in decision.allocation.assignments if a.job.name in decision.starting and a.job.name not in known
+    ]
+    return {**known, **shop.runtime.prepare(jobs, simulated=shop.session.simulated)} if jobs else known
+
+
+def refuse_waiting(allocation: Allocation) -> None:
+    """Without a queue a plan runs at once or not at all."""
+    if allocation.blocked is not None:
+        raise allocation.blocked
