@@ -26,8 +26,26 @@ _WHOLE_GPU = ComputeSlices(7)
 """A job with a whole GPU counts as one with the largest instance when cores are shared out."""
 
 
-def allocate(plan: Plan, machine: Machine) -> Allocation:
+def strategy_of(plan: Plan, gpus: Sequence[Gpu]) -> Strategy:
+    """The plan's strategy on these GPUs: as it says, else mig where one of them can, else shared."""
+    return plan.strategy or (Strategy.MIG if any(gpu.mig is not None for gpu in gpus) else Strategy.SHARED)
+
+
+def run_pool(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> Pool:
+    """The cores of a run whose jobs come and go on all these GPUs."""
+    return _pool(plan, machine, (), gpus)
+
+
+def allocate(
+    plan: Plan, machine: Machine, *, gpus: Sequence[Gpu] | None = None, weights: Sequence[int] = ()
+) -> Allocation:
     """Answer a plan on a machine.
+
+    Args:
+        plan: what is asked for.
+        machine: what is there.
+        gpus: those whose part of the cores the plan has, where its jobs do not use all of them now; `None` = those that they use.
+        weights: compute slices of the jobs among which the cores were first shared out; a share stays what it was then.
 
     Raises:
         PlanError: the plan asks for something that does not exist here (a profile, a GPU, a CPU).
@@ -35,14 +53,14 @@ def allocate(plan: Plan, machine: Machine) -> Allocation:
         Busy: others hold what the plan needs.
         HostError: no selected GPU can do what the strategy needs.
     """
-    gpus = chosen_gpus(plan, machine.usable)
-    strategy = plan.strategy or (Strategy.MIG if any(gpu.mig is not None for gpu in gpus) else Strategy.SHARED)
+    spread, gpus = gpus, chosen_gpus(plan, machine.usable) if gpus is None else gpus
+    strategy = strategy_of(plan, gpus)
     if strategy is Strategy.SHARED and plan.strategy is None:
         _refuse_instances(plan, gpus)
-    shares, left = (lay_out if strategy is Strategy.MIG else share_out)(plan, machine, gpus)
+    shares, left = (share_out if strategy is Strategy.SHARED else lay_out)(plan, machine, gpus)
 
     running = [job for job in plan.jobs if job.name in shares]
-    pool = _pool(plan, machine, list(shares.values()), gpus)
+    pool = _pool(plan, machine, list(shares.values()) if spread is None else (), gpus)
     cpus = assign(
         [_cpu_demand(job, shares[job.name], machine) for job in running],
         pool,
@@ -52,6 +70,7 @@ def allocate(plan: Plan, machine: Machine) -> Allocation:
         numa=plan.numa,
         oversubscribe=plan.oversubscribe,
         max_parallel=plan.max_parallel,
+        weights=weights,
         keep={name: record.cpus for name, record in machine.held.items() if name in shares},
     )
     waiting = tuple(j.name for j in plan.jobs if j.name in left.waiting or j.name in cpus.waiting)

@@ -37,10 +37,21 @@ def divide(
     reserve_cores: int | None,
     cpu_split: CpuSplit,
     numa: Numa,
+    weights: Sequence[int] = (),
 ) -> tuple[Group, ...]:
     """Divide the pool among jobs that run at the same time, as if none had started yet.
 
     Requests (`cpus`, `cpuset`) come first, the others share the rest: the guide's rule, by compute slices where they differ.
+
+    Args:
+        wave: the jobs.
+        pool: the cores.
+        topology: of the machine.
+        reserve_cores: as in the plan.
+        cpu_split: as in the plan.
+        numa: as in the plan.
+        weights: compute slices of the jobs of the run's first wave: where fewer run now, the share of those that are missing stays
+            free for the next ones.
     """
     members: dict[int | None, list[CpuDemand]] = {}
     for demand in wave:
@@ -49,7 +60,7 @@ def divide(
     scopes = {node: tuple(c for c in pool.cores if node is None or c.node == node) for node in members}
     # Cores on nodes that no job may use are the system's already.
     covered = {core.id for scope in scopes.values() for core in scope}
-    reserve = max(0, reserved_cores(len(wave), reserve_cores) - (len(pool.cores) - len(covered)))
+    reserve = max(0, reserved_cores(max(len(wave), len(weights)), reserve_cores) - (len(pool.cores) - len(covered)))
     pinned = CpuSet(cpu for d in wave if d.cpuset is not None for cpu in d.cpuset)
     groups: list[Group] = []
     for node, demands in members.items():
@@ -60,9 +71,11 @@ def divide(
         sizes: dict[str, int] = {}
         thread_cores: tuple[Core, ...] = ()
         if sharing and total >= len(sharing):
-            weights = [d.compute_slices if cpu_split is CpuSplit.SLICES else 1 for d in sharing]
-            parts = apportion(max(total - reserve, len(sharing)), weights)
-            sizes = {d.job: part for d, part in zip(sharing, parts, strict=True)}
+            own = [int(d.compute_slices) if cpu_split is CpuSplit.SLICES else 1 for d in sharing]
+            first = weights if cpu_split is CpuSplit.SLICES else [1] * len(weights)
+            others = absent(first, own) if node is None else ()
+            parts = apportion(max(total - reserve, len(sharing) + len(others)), [*own, *others])
+            sizes = {d.job: part for d, part in zip(sharing, parts, strict=False)}
         elif sharing:
             thread_cores = _with_threads(open_cores, node, topology, jobs=len(sharing), asked=asked, reserve=reserve)
         groups.append(
@@ -75,6 +88,15 @@ def divide(
         )
         reserve = 0
     return tuple(groups)
+
+
+def absent(first: Sequence[int], now: Sequence[int]) -> tuple[int, ...]:
+    """Weights that make up for the part of the first wave that does not run now, cut as finely as the smallest present one."""
+    missing = sum(first) - sum(now)
+    if missing <= 0 or not now:
+        return ()
+    least = min(now)
+    return (*(least for _ in range(missing // least)), *((missing % least,) if missing % least else ()))
 
 
 def home_node(near: int | None, topology: Topology) -> int | None:

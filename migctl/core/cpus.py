@@ -48,6 +48,7 @@ def assign(
     oversubscribe: bool,
     max_parallel: int | None,
     keep: Mapping[str, CpuSet] | None = None,
+    weights: Sequence[int] = (),
 ) -> CpuAllocation:
     """Give every job its CPUs; the same input gives the same answer.
 
@@ -63,6 +64,7 @@ def assign(
         oversubscribe: jobs that find no free CPU share one.
         max_parallel: jobs at the same time; `None` = all of `demands`.
         keep: logical CPUs of running jobs, which stay exactly those.
+        weights: compute slices of the jobs among which the cores were shared out when the run began; empty = these `demands`.
 
     Raises:
         PlanError: a request that is wrong on this machine or contradicts another.
@@ -95,6 +97,7 @@ def assign(
         numa=numa,
         oversubscribe=oversubscribe,
         beyond=len(outside),
+        weights=weights,
     )
     grants = {d.job: _grant(d, granted[d.job], by_cpu, topology, numa) for d in demands if d.job in granted}
     used = CpuSet(cpu for cpus in granted.values() for cpu in cpus)
@@ -149,6 +152,7 @@ def _place(
     numa: Numa,
     oversubscribe: bool,
     beyond: int,
+    weights: Sequence[int],
 ) -> dict[str, CpuSet]:
     """CPUs of all jobs that find some: first what is fixed, then whole cores, the largest first, then single threads."""
     granted = dict(kept)
@@ -164,7 +168,7 @@ def _place(
 
     order = {demand.job: n for n, demand in enumerate(wave)}
     distances = {node: distance_from(node, topology) for node in {d.near_node for d in wave}}
-    groups = divide(wave, pool, topology, reserve_cores=reserve_cores, cpu_split=cpu_split, numa=numa)
+    groups = divide(wave, pool, topology, reserve_cores=reserve_cores, cpu_split=cpu_split, numa=numa, weights=weights)
     for group in groups:
         free = by_domain(core for core in group.scope if not load.keys() & core.cpus)
         room = sum(map(len, free.values()))

@@ -16,8 +16,6 @@ class Submission:
     """The caller's environment at `up`, which processes get."""
     images: tuple[tuple[str, str], ...] = ()
     """Job → image id: a tag that moves in the middle of a sweep changes nothing."""
-    wave: tuple[int, ...] = ()
-    """Compute slices of the jobs of the first wave: cores are shared out by these for the run's whole life."""
     snapshots: tuple[tuple[str, str], ...] = ()
     """Host folder → its copy, for jobs with `snapshot: true`."""
 
@@ -42,6 +40,8 @@ class Queue:
     held_jobs: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
     """Taken out of the queue before they began."""
+    wave: tuple[int, ...] = ()
+    """Compute slices of the jobs of the first wave: cores are shared out by these for the run's whole life."""
     reason: str = ""
     """Why nothing starts although nobody held it: a failure with `fail_fast`, a restart of the machine."""
 

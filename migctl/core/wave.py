@@ -1,0 +1,157 @@
+"""What starts now of a run that has more work than room: the queue's turn, with cores and workers for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from migctl.core.administered import chosen_gpus
+from migctl.core.allocate import allocate, run_pool, strategy_of
+from migctl.core.allocation import Allocation
+from migctl.core.choices import Strategy
+from migctl.core.machine import Machine
+from migctl.core.mig import Gpu
+from migctl.core.plan import Plan
+from migctl.core.progress import WHOLE_WEIGHT, Progress, situation
+from migctl.core.queue import Decision, Start, decide
+from migctl.core.record import JobState, Record
+from migctl.core.turn import WHOLE_GPU, Reason, Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wave:
+    """Who runs when this decision is carried out, and who waits."""
+
+    allocation: Allocation
+    """Of the jobs that run and of those that start now; the others are `waiting`."""
+    starts: tuple[Start, ...]
+    waits: Mapping[str, Reason]
+    never: tuple[str, ...]
+    wake_at: float | None
+    """Unix seconds: decide again then though nothing has happened."""
+    weights: tuple[int, ...]
+    """Compute slices of the first wave's jobs, by which cores are shared out for the run's whole life."""
+
+
+def queues(plan: Plan, machine: Machine, progress: Progress) -> bool:
+    """Whether it is known without trying that the jobs do not all run at once."""
+    if plan.strategy is Strategy.SEQUENTIAL or progress.queue.held or progress.queue.held_jobs or progress.again:
+        return True
+    if any(job.needs or job.stage is not None for job in plan.jobs):
+        return True
+    gpus = [gpu for gpu in machine.usable if gpu.profiles or gpu.mig is None]
+    most = sum(max((p.max_instances for p in gpu.profiles), default=len(machine.topology.online)) for gpu in gpus)
+    return len(plan.jobs) - len(machine.held) > max(most, 1) and not plan.oversubscribe
+
+
+def next_wave(plan: Plan, machine: Machine, progress: Progress, *, now: float) -> Wave:
+    """Decide what starts now.
+
+    Args:
+        plan: all jobs of the run.
+        machine: what is there.
+        progress: what became of the run's jobs so far.
+        now: Unix seconds.
+
+    Raises:
+        MigctlError: a job can never run there, whatever ends; as `allocate`.
+    """
+    gpus = chosen_gpus(plan, machine.usable)
+    strategy = strategy_of(plan, gpus)
+    running = {name: r for name, r in progress.records.items() if _has_place(r) and not r.state.ended}
+    pool = run_pool(plan, replace(machine, held=running), gpus)
+    decision = _decided(plan, machine, progress, gpus, strategy, now)
+    weights = progress.queue.wave or _weights(plan, decision, running)
+    if not progress.queue.wave and weights:
+        # The first wave tells how many share the cores, and with that how many cores are free for each.
+        known = replace(progress, queue=replace(progress.queue, wave=weights))
+        decision = decide(situation(plan, machine, known, gpus=gpus, strategy=strategy, pool=pool, now=now))
+    begun = {start.job: start for start in decision.starts}
+    held = {**running, **{name: _seat(start, plan, strategy) for name, start in begun.items() if _placed(start)}}
+    jobs = tuple(job for job in plan.jobs if job.name in running or job.name in begun)
+    allocation = allocate(
+        replace(plan, jobs=jobs, strategy=strategy, max_parallel=None),
+        replace(machine, held=held, gpus=_without_spares(machine.gpus, decision)),
+        gpus=gpus,
+        weights=weights,
+    )
+    granted = {assignment.job.name for assignment in allocation.assignments}
+    short = {name: Reason(why=Why.NO_CORE, words="no free core") for name in begun if name not in granted}
+    waits = {**short, **decision.waits}
+    order = [job.name for job in plan.jobs if job.name in waits]
+    return Wave(
+        allocation=replace(allocation, waiting=tuple(order), conflict=(), blocked=None),
+        starts=tuple(start for start in decision.starts if start.job in granted),
+        waits={name: waits[name] for name in order},
+        never=decision.never,
+        wake_at=decision.wake_at,
+        weights=weights,
+    )
+
+
+def _decided(
+    plan: Plan, machine: Machine, progress: Progress, gpus: Sequence[Gpu], strategy: Strategy, now: float
+) -> Decision:
+    pool = run_pool(plan, machine, gpus)
+    found = situation(plan, machine, progress, gpus=gpus, strategy=strategy, pool=pool, now=now)
+    return decide(
+        found if progress.queue.wave else replace(found, free_cores=_threads(found.free_cores, len(pool.cpus)))
+    )
+
+
+def _threads(free: Mapping[int, int] | None, logical: int) -> Mapping[int, int] | None:
+    """Before the first wave no share is known: at most one job for each logical CPU starts."""
+    return None if free is None else {0: logical}
+
+
+def _weights(plan: Plan, decision: Decision, running: Mapping[str, Record]) -> tuple[int, ...]:
+    found = [_slices(start) for start in decision.starts]
+    found += [WHOLE_WEIGHT for _ in running]
+    most = plan.max_parallel
+    return tuple(found if most is None else found[:most])
+
+
+def _slices(start: Start) -> int:
+    if start.profile is None or start.profile.id == WHOLE_GPU:
+        return WHOLE_WEIGHT
+    return start.profile.compute_slices
+
+
+def _placed(start: Start) -> bool:
+    """An administrator's instance is found again by its UUID."""
+    return start.instance_uuid is None
+
+
+def _has_place(record: Record) -> bool:
+    return record.state is not JobState.QUEUED
+
+
+def _seat(start: Start, plan: Plan, strategy: Strategy) -> Record:
+    """The place of a job that is about to start; its CPUs are still to be given."""
+    sliced = start.profile is not None and start.profile.id != WHOLE_GPU
+    return Record(
+        run=plan.name,
+        job=start.job,
+        token="",
+        runtime=plan.runtime.value,
+        strategy=strategy.value,
+        digest="",
+        spec="",
+        gpu_uuid=start.gpu_uuid,
+        profile=start.profile.name if start.profile is not None and sliced else None,
+        profile_id=start.profile.id if start.profile is not None and sliced else None,
+        placement=start.placement if sliced else None,
+        memory_mib=start.memory_mib,
+    )
+
+
+def _without_spares(gpus: Sequence[Gpu], decision: Decision) -> tuple[Gpu, ...]:
+    """The GPUs as they will be: instances that are taken over or destroyed are not in anybody's way."""
+    gone = {
+        (spare.gpu_uuid, spare.gi_id)
+        for start in decision.starts
+        for spare in (*start.destroys, *((start.takes_over,) if start.takes_over is not None else ()))
+    }
+    return tuple(
+        replace(gpu, instances=tuple(i for i in gpu.instances if (gpu.uuid, i.gi_id) not in gone)) for gpu in gpus
+    )
