@@ -26,6 +26,15 @@ _LOOKS: Final = 3
 """How often it is listed anew: somebody makes or removes an instance just then, and old handles are invalid or mean another."""
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Why what was listed may not be all there is."""
+
+    reason: str
+    rights: bool = False
+    """Whether root would know more; else it lies with the driver."""
+
+
 @dataclass(slots=True)
 class Known:
     """What stays true while the driver runs, kept for one session: profiles by GPU UUID."""
@@ -35,7 +44,7 @@ class Known:
     """By GPU UUID and GPU instance profile id."""
 
 
-def list_instances(nvml: Nvml, handle: Handle, uuid: str, known: Known) -> tuple[tuple[Instance, ...], str | None]:
+def list_instances(nvml: Nvml, handle: Handle, uuid: str, known: Known) -> tuple[tuple[Instance, ...], Gap | None]:
     """All instances of a GPU in MIG mode, and why that may not be all of them.
 
     By profile the driver lists GPU instances, also those without a compute instance, to the privileged; by index it lists MIG
@@ -46,13 +55,13 @@ def list_instances(nvml: Nvml, handle: Handle, uuid: str, known: Known) -> tuple
     """
     for _ in range(_LOOKS - 1):
         try:
-            found, reason = _both(nvml, handle, uuid, known)
+            found, gap = _both(nvml, handle, uuid, known)
         except nvml.NVMLError as error:
             if code_of(error) not in (Code.INVALID_ARGUMENT, Code.NOT_FOUND):
                 raise
             continue
-        if reason is None or reason.startswith(NEEDS_ROOT):
-            return found, reason
+        if gap is None or gap.rights:
+            return found, gap
     return _both(nvml, handle, uuid, known)
 
 
@@ -140,18 +149,18 @@ def text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _both(nvml: Nvml, handle: Handle, uuid: str, known: Known) -> tuple[tuple[Instance, ...], str | None]:
+def _both(nvml: Nvml, handle: Handle, uuid: str, known: Known) -> tuple[tuple[Instance, ...], Gap | None]:
     walked = _walk(nvml, handle, uuid, known)
     try:
         listed = read_instances(nvml, handle, uuid, known)
     except nvml.NVMLError as error:
         if code_of(error) == Code.NO_PERMISSION:
-            return walked, f"{NEEDS_ROOT}: placements, and instances without a compute instance"
+            return walked, Gap(f"{NEEDS_ROOT}: placements, and instances without a compute instance", rights=True)
         if code_of(error) == Code.NOT_SUPPORTED:
-            return walked, "the driver does not list them: placements, and instances without a compute instance"
+            return walked, Gap("the driver does not list them: placements, and instances without a compute instance")
         raise
     if not known.profiles[uuid]:
-        return walked, "the driver tells no profile, and so lists no instance"
+        return walked, Gap("the driver tells no profile, and so lists no instance")
     by_id = {instance.gi_id: instance for instance in listed}
     doubtful = sorted({i.gi_id for i in _with_devices(listed)} ^ {i.gi_id for i in walked})
     doubtful += [
@@ -163,8 +172,10 @@ def _both(nvml: Nvml, handle: Handle, uuid: str, known: Known) -> tuple[tuple[In
     word = "instance" if len(set(doubtful)) == 1 else "instances"
     return (
         tuple(sorted((*listed, *unlisted), key=lambda instance: instance.gi_id)),
-        f"the driver's list of GPU instances and its list of MIG devices differ: GPU {word} "
-        + ", ".join(str(gi_id) for gi_id in sorted(set(doubtful))),
+        Gap(
+            f"the driver's list of GPU instances and its list of MIG devices differ: GPU {word} "
+            + ", ".join(str(gi_id) for gi_id in sorted(set(doubtful)))
+        ),
     )
 
 

@@ -31,7 +31,7 @@ def read_gpu(nvml: Nvml, handle: Handle, index: int, uuid: str, known: Known) ->
     profiles = known.profiles.get(uuid, ()) if mig else ()
     if mig and not profiles:
         profiles = known.profiles[uuid] = read_profiles(nvml, handle)
-    instances, instances_reason = list_instances(nvml, handle, uuid, known) if mig and mig.current else ((), None)
+    instances, gap = list_instances(nvml, handle, uuid, known) if mig and mig.current else ((), None)
     processes, processes_reason = _processes(nvml, handle, mig)
     return Gpu(
         index=index,
@@ -44,8 +44,8 @@ def read_gpu(nvml: Nvml, handle: Handle, index: int, uuid: str, known: Known) ->
         resetless_mig=_resetless(nvml, handle) if mig else None,
         profiles=profiles,
         instances=instances,
-        instances_reason=instances_reason,
-        instances_doubtful=instances_reason is not None and not instances_reason.startswith(NEEDS_ROOT),
+        instances_reason=gap.reason if gap is not None else None,
+        instances_doubtful=gap is not None and not gap.rights,
         processes=processes,
         processes_reason=processes_reason,
     )
