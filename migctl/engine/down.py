@@ -21,7 +21,7 @@ from migctl.engine.session import Session
 from migctl.engine.targets import unknown_run
 from migctl.errors import Interrupted, MigctlError, Notice, PartlyApplied
 from migctl.host.claims import drop_claim, store_name
-from migctl.store.failure import is_unwritable
+from migctl.store.failure import failure_alone, is_unwritable
 
 LOCK_WAIT_S = 30.0
 """How long `down` waits for another command at the machine: an `up` holds it while it makes instances and starts jobs."""
@@ -140,7 +140,7 @@ def _unrecorded(shop: Workshop) -> tuple[Notice, ...]:
     return tuple(
         Notice(
             "not-recorded",
-            f"not all of it could be recorded: {error.message.partition('; ')[0]}",
+            f"not all of it could be recorded: {failure_alone(error)}",
             hint="make room there",
         )
         for error in {error.id: error for error in shop.unrecorded}.values()
@@ -149,10 +149,9 @@ def _unrecorded(shop: Workshop) -> tuple[Notice, ...]:
 
 def _not_ended(run: str, error: MigctlError) -> PartlyApplied:
     """Of the machine nothing is left to undo but the mode, and of the records that the run has ended."""
-    what = error.message.partition("; ")[0]
     return PartlyApplied(
         "not-ended",
-        f"the jobs and their instances are gone, but the end of the run could not be finished: {what}",
+        f"the jobs and their instances are gone, but the end of the run could not be finished: {failure_alone(error)}",
         where=f"run {run}",
         hint=f"make room, then migctl down {run}" if is_unwritable(error) else f"migctl down {run}",
     )

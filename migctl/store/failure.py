@@ -71,13 +71,19 @@ def disk_full(path: Path, needed_bytes: int, error: Exception) -> Busy:
     """No room: jobs go on running, nothing new starts."""
     kib = max(4, -(-needed_bytes // 1024))
     reason = error.strerror if isinstance(error, OSError) and error.strerror else "the disk is full"
+    what = f"{path} cannot be written: {reason}"
     return Busy(
         "disk-full",
-        f"{path} cannot be written: {reason}; {kib} KiB are needed there. Nothing was recorded, running jobs go on",
+        f"{what}; {kib} KiB are needed there. Nothing was recorded, running jobs go on",
         where=str(path),
         hint=f"make room, then run the same command again: df -h {path.parent}",
-        data={"path": str(path), "needed_bytes": kib * 1024},
+        data={"path": str(path), "needed_bytes": kib * 1024, "failure": what},
     )
+
+
+def failure_alone(error: MigctlError) -> str:
+    """What failed, without what that means for a command that would begin something."""
+    return str(error.data.get("failure", error.message))
 
 
 def is_unwritable(error: MigctlError) -> bool:
