@@ -14,6 +14,7 @@ from migctl.core.words import counted
 from migctl.engine import rights
 from migctl.engine.check_access import engine_findings
 from migctl.engine.check_holders import holder_findings
+from migctl.engine.check_volumes import volume_findings
 from migctl.engine.observe import boot
 from migctl.engine.others import other_findings
 from migctl.engine.ruling import ruling
@@ -46,6 +47,8 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
     with _told(about_engine):
         if runtime is RuntimeName.DOCKER:
             about_engine += engine_findings(session.runtime(runtime), gpus, simulated=session.simulated)
+            if plan is not None:
+                about_engine += volume_findings(plan, session.caller, session.runtime(runtime).facts())
         else:
             findings.append(_ok("runtime", session.runtime(runtime).facts().name))
     findings += [replace(finding, containers_only=True) for finding in about_engine]

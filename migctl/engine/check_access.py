@@ -61,8 +61,14 @@ def entry_finding(entry: CdiEntry, known: frozenset[str] | None) -> Finding | No
 def _which(facts: RuntimeFacts) -> Finding:
     where = f" at {facts.endpoint}" if facts.endpoint else ""
     source = f" ({facts.source})" if facts.source else ""
-    kind = ", rootless" if facts.rootless else ""
+    kind = (
+        ", rootless" if facts.rootless else ", users of its own in containers (userns-remap)" if _remaps(facts) else ""
+    )
     return Finding(id="runtime", level=Level.OK, message=f"{facts.name}{where}{source}{kind}")
+
+
+def _remaps(facts: RuntimeFacts) -> bool:
+    return facts.ids is None or facts.ids.shifts
 
 
 def _access(facts: RuntimeFacts, *, simulated: bool) -> Finding:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from migctl.core.adoption import Leftover
     from migctl.core.observed import ForeignContainer, Recorded, Unit
     from migctl.core.plan import Job
+    from migctl.errors import Notice
     from migctl.runtimes.facts import CdiEntry, RuntimeFacts
     from migctl.runtimes.launch import Launch
 
@@ -28,6 +29,10 @@ class Runtime(Protocol):
         """Check everything that can be known before a change: images (pull), GPU access, users, bind sources, names.
         Returns job name → resolved image id (empty for processes).
         """
+        ...
+
+    def notices(self) -> tuple[Notice, ...]:
+        """What `prepare` found that the user should know."""
         ...
 
     def create(self, launch: Launch) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from migctl.core.labels import LABEL
 from migctl.core.plan import Job, Volume
 from migctl.runtimes.access import GpuAccess
+from migctl.runtimes.engine_ids import ROOTLESS_USER
 from migctl.runtimes.launch import Launch
 
 OPEN_FILES = 65536
@@ -19,7 +20,7 @@ OOM_SCORE_ADJ = 500
 
 
 def container_config(
-    launch: Launch, access: GpuAccess, *, image_sets_cuda: bool, open_files: int | None
+    launch: Launch, access: GpuAccess, *, image_sets_cuda: bool, open_files: int | None, rootless: bool = False
 ) -> dict[str, Any]:
     """Body of `POST /containers/create` (API 1.40 and later).
 
@@ -29,6 +30,7 @@ def container_config(
         image_sets_cuda: the image itself sets CUDA_VISIBLE_DEVICES. A name without `=` takes it away again (moby,
             container/env.go: "Values w/o = means they want this env to be removed/unset").
         open_files: hard limit of open files, `None` = the engine's default (a rootless one cannot raise it).
+        rootless: the engine runs without root, so the caller outside is root inside.
     """
     settings, variables = access.settings(launch.mig_uuid, launch.token)
     own = {LABEL + "run": launch.run, LABEL + "job": launch.job, LABEL + "token": launch.token}
@@ -50,8 +52,9 @@ def container_config(
         config["Entrypoint"] = list(launch.entrypoint)
     if launch.working_dir:
         config["WorkingDir"] = launch.working_dir
-    if launch.user:
-        config["User"] = launch.user
+    user = ROOTLESS_USER if rootless and launch.spec.user is None else launch.user
+    if user:
+        config["User"] = user
     if launch.spec.ports:
         config["ExposedPorts"] = {f"{port.container}/{port.protocol}": {} for port in launch.spec.ports}
     return config

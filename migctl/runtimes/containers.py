@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from migctl.core.cpuset import CpuSet
 from migctl.core.labels import LABEL
 from migctl.core.observed import ForeignContainer, Recorded, Unit
-from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
+from migctl.errors import Busy, HostError, MigctlError, Notice, Problems
 from migctl.runtimes.container_gpu import lost_gpus, takes_its_gpu_from_a_hook
 from migctl.runtimes.container_stop import KILL_DEADLINE_S, stop_container
 from migctl.runtimes.container_units import each, is_foreign, is_ours, leftover_of, unit_of
@@ -51,6 +51,7 @@ class Containers:
         self._root = root
         self._link = EngineLink(environ)
         self._images: dict[str, Image] = {}
+        self._notices: list[Notice] = []
         self._ours: set[str] = set()
         """Ids whose labels were seen to be migctl's: neither changes in a container's life."""
         self._hooked: set[str] = set()
@@ -90,7 +91,8 @@ class Containers:
             PlanError: no image, or a bind's source does not exist.
             Problems: several of these.
         """
-        from migctl.runtimes.images import prepare_images
+        from migctl.runtimes.bind_sources import missing_sources
+        from migctl.runtimes.images import cuda_notices, prepare_images
 
         problems: list[MigctlError] = []
         access = self._abilities.access(simulated=simulated)
@@ -104,17 +106,7 @@ class Containers:
                 )
             )
         if self._link.local:
-            problems += [
-                PlanError(
-                    "no-bind-source",
-                    f"the volume's source {volume.source} does not exist (docker would make it, as root)",
-                    where=job.place("volumes"),
-                    hint=f"mkdir -p {volume.source}",
-                )
-                for job in jobs
-                for volume in job.volumes
-                if volume.kind == "bind" and not Path(volume.source or "/").exists()
-            ]
+            problems += missing_sources(jobs)
         images, wrong = prepare_images(self._engine, jobs, on_progress)
         problems += wrong
         if len(problems) > 1:
@@ -122,7 +114,12 @@ class Containers:
         if problems:
             raise problems[0]
         self._images.update({image.id: image for image in images.values()})
+        self._notices += cuda_notices(jobs, images)
         return {name: image.id for name, image in images.items()}
+
+    def notices(self) -> tuple[Notice, ...]:
+        """What was found in preparing that the user should know."""
+        return tuple(self._notices)
 
     def create(self, launch: Launch) -> str:
         """Create the container; one of the same attempt that never ran or is dead is replaced.
@@ -138,6 +135,7 @@ class Containers:
             self._abilities.access(simulated=launch.simulated),
             image_sets_cuda=self._image(launch.image_id, where).sets_cuda,
             open_files=self._abilities.open_files,
+            rootless=self._abilities.rootless,
         )
         self._devices.make_ready(launch)
         try:

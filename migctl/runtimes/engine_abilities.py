@@ -17,6 +17,7 @@ from migctl.runtimes.engine_host import (
     toolkit_accepts_variable,
     unlinked_nodes,
 )
+from migctl.runtimes.engine_ids import id_map
 from migctl.runtimes.engine_link import EngineLink
 from migctl.runtimes.facts import RuntimeFacts
 
@@ -92,6 +93,7 @@ class EngineAbilities:
             local=self._link.local,
             source=self._link.engine.endpoint.source,
             rootless=self.rootless,
+            ids=id_map(self._link.info, rootless=self.rootless, owner=self._link.engine.endpoint.owner),
             gpu_hint=access.hint,
             notes=self._notes(access),
         )

@@ -64,10 +64,17 @@ def connect(endpoint: Endpoint) -> Engine:
 
 
 def _client(endpoint: Endpoint, api: str | None) -> APIClient:
-    from docker import APIClient
-    from docker.constants import DEFAULT_DOCKER_API_VERSION
-    from docker.errors import DockerException
-
+    try:
+        from docker import APIClient
+        from docker.constants import DEFAULT_DOCKER_API_VERSION
+        from docker.errors import DockerException
+    except ImportError as error:
+        # Another module of this name comes first (a docker.py beside the program, docker/docker-py#2999), or the package is broken.
+        raise HostError(
+            "docker-library",
+            f"Python's docker library cannot be used: {error}",
+            hint="rename a docker.py that is in the way, or: pip install --force-reinstall 'docker>=7'",
+        ) from error
     try:
         client = APIClient(
             base_url=endpoint.url,

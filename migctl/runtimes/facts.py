@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.idmap import IdMap
 from migctl.errors import Notice
 
 
@@ -24,6 +25,8 @@ class RuntimeFacts:
     source: str = ""
     """Who named the endpoint: `DOCKER_HOST`, `docker context lab`, `rootless socket`."""
     rootless: bool = False
+    ids: IdMap | None = IdMap()
+    """Which users of this machine those in containers are; `None` = others, and not known which."""
     gpu_hint: str = ""
     """What to do where `gpu_access` is none."""
     notes: tuple[Notice, ...] = ()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from migctl.core.plan import Job
-from migctl.errors import HostError, MigctlError, PlanError, Where
+from migctl.errors import HostError, MigctlError, Notice, PlanError, Where
 from migctl.runtimes.api import ProgressReport
 from migctl.runtimes.docker_errors import engine_errors, translate
 from migctl.runtimes.engine_client import Engine
@@ -63,6 +63,22 @@ def prepare_images(
     return images, problems
 
 
+def cuda_notices(jobs: Sequence[Job], images: Mapping[str, Image]) -> Iterator[Notice]:
+    """Of each image that sets CUDA_VISIBLE_DEVICES, for the jobs that would get it."""
+    found: dict[str, list[str]] = {}
+    for job in jobs:
+        if images[job.name].sets_cuda and "CUDA_VISIBLE_DEVICES" not in dict(job.environment):
+            found.setdefault(str(job.image), []).append(job.name)
+    for name, own in found.items():
+        shown = ", ".join(own[:4]) + (f" and {len(own) - 4} more" if len(own) > 4 else "")
+        yield Notice(
+            "image-sets-cuda",
+            f"the image {name} sets CUDA_VISIBLE_DEVICES itself; it is taken away in the containers of {shown}: each has one "
+            "GPU device only",
+            hint="take it out of the image: elsewhere it hides devices from programs too",
+        )
+
+
 def look_up(engine: Engine, name: str) -> dict[str, Any] | None:
     """What the engine knows of an image, `None` when it does not have it."""
     with engine_errors(engine.endpoint, name):
@@ -108,6 +124,7 @@ def _resolve(engine: Engine, name: str, policy: str, where: Where | str, on_prog
 
 
 def _pull(engine: Engine, name: str, where: Where | str, on_progress: ProgressReport | None) -> None:
+    pull = engine.client.pull  # first: it loads the library, or says why that cannot be
     from docker.utils import parse_repository_tag
 
     repository, tag = parse_repository_tag(name)
@@ -116,7 +133,7 @@ def _pull(engine: Engine, name: str, where: Where | str, on_progress: ProgressRe
     try:
         with engine_errors(engine.endpoint, where):
             # Read to its end also after an error, which is the last thing said: only then the connection is free again.
-            for line in engine.client.pull(repository, tag=tag or "latest", stream=True, decode=True):
+            for line in pull(repository, tag=tag or "latest", stream=True, decode=True):
                 failure = str(line.get("error", failure))
                 detail = line.get("progressDetail") or {}
                 if line.get("status") == "Downloading" and detail.get("total"):

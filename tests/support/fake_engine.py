@@ -18,7 +18,7 @@ from migctl.core.adoption import Leftover
 from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.core.plan import Job
 from migctl.core.record import JobState
-from migctl.errors import Busy, HostError
+from migctl.errors import Busy, HostError, Notice
 from migctl.nvml.simmodel import SimProcess
 from migctl.nvml.simstate import SimState
 from migctl.runtimes.api import ProgressReport
@@ -85,6 +85,9 @@ class FakeEngine:
     ) -> dict[str, str]:
         with self._call("prepare"):
             return {job.name: f"sha256:{job.image}" for job in jobs}
+
+    def notices(self) -> tuple[Notice, ...]:
+        return ()
 
     def create(self, launch: Launch) -> str:
         with self._call("create"):
