@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -17,6 +17,8 @@ from migctl.engine.claiming import claim
 from migctl.engine.observe import boot, owners
 from migctl.engine.session import Session
 from migctl.host.claims import Claim, read_claims, store_name
+from migctl.nvml.driver import Driver
+from migctl.runtimes.api import Runtime
 from migctl.store.ledger import Ledger
 
 
@@ -50,27 +52,53 @@ def adopt(session: Session, run: str | None, *, dry_run: bool) -> AdoptResult:
     runtime = session.runtime(RuntimeName.DOCKER)
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=not dry_run))
-        if not dry_run:
-            stack.enter_context(session.lock("machine"))
         driver = stack.enter_context(session.driver())
-        leftovers = [one for one in runtime.leftovers() if run in (None, one.unit.run)]
-        observed = Observed(
-            boot_id=boot(session, driver), gpus=driver.gpus(), units=tuple(one.unit for one in leftovers)
-        )
-        judge = _Judge(session, ledger, observed)
-        taken, left = judge.sorted(leftovers)
-        records = tuple(settle(record, observed) for record, _ in taken)
+        found = _look(session, driver, ledger, runtime, run)
         if not dry_run:
-            for name in dict.fromkeys(record.run for record in records):
+            held = tuple(sorted({record.run for record, _ in found.taken}))
+            # As everywhere: the locks of runs, by name, then the machine; what counts is what is seen while they are held.
+            for name in held:
                 stack.enter_context(session.run_lock(name))
-            for record, origin in zip(records, (origin for _, origin in taken), strict=True):
+            stack.enter_context(session.lock("machine"))
+            found = _look(session, driver, ledger, runtime, run).only(held)
+            for record, origin in found.taken:
                 _save(session, ledger, record, origin)
-            for name in dict.fromkeys(record.run for record in records):
+            for name in dict.fromkeys(record.run for record, _ in found.taken):
                 made = ledger.run(name)
                 assert made is not None
-                claim(session, made, ledger.records(name), observed.boot_id)
-        strangers = judge.strangers(records) if run is None else ()
-        return AdoptResult(adopted=records, left=(*left, *strangers))
+                claim(session, made, ledger.records(name), found.boot_id)
+        return AdoptResult(adopted=tuple(record for record, _ in found.taken), left=found.left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What one look says can be taken, and what has to stay."""
+
+    boot_id: str
+    taken: tuple[tuple[Record, Leftover], ...]
+    left: tuple[Left, ...]
+
+    def only(self, runs: Collection[str]) -> _Found:
+        """Nothing but what belongs to these runs is taken; what came since the look before is told."""
+        late = tuple(
+            Left(_what(origin), "it came just now: adopt again") for r, origin in self.taken if r.run not in runs
+        )
+        return replace(self, taken=tuple(one for one in self.taken if one[0].run in runs), left=(*self.left, *late))
+
+
+def _look(session: Session, driver: Driver, ledger: Ledger, runtime: Runtime, run: str | None) -> _Found:
+    """Look at everything and judge it; changes nothing."""
+    leftovers = [one for one in runtime.leftovers() if run in (None, one.unit.run)]
+    observed = Observed(boot_id=boot(session, driver), gpus=driver.gpus(), units=tuple(one.unit for one in leftovers))
+    judge = _Judge(session, ledger, observed)
+    taken, left = judge.sorted(leftovers)
+    settled = tuple((settle(record, observed), origin) for record, origin in taken)
+    strangers = judge.strangers([record for record, _ in settled]) if run is None else ()
+    return _Found(boot_id=observed.boot_id, taken=settled, left=(*left, *strangers))
+
+
+def _what(one: Leftover) -> str:
+    return f"container {one.name} ({one.unit.run}/{one.unit.job})"
 
 
 def _save(session: Session, ledger: Ledger, record: Record, origin: Leftover) -> None:
@@ -113,7 +141,7 @@ class _Judge:
         for one in sorted(leftovers, key=_newest_first):
             if one.unit.token in self._known.values():
                 continue
-            what = f"container {one.name} ({one.unit.run}/{one.unit.job})"
+            what = _what(one)
             if one.owner_uid != self._session.caller.uid:
                 left.append(
                     Left(what, f"of uid {one.owner_uid}" if one.owner_uid >= 0 else "it does not say whose it is")
