@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from migctl.core.cpuset import CpuSet
 from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.core.record import JobState
-from migctl.errors import Busy, HostError, MigctlError, PlanError, Problems
+from migctl.errors import Busy, HostError, MigctlError, Notice, PlanError, Problems
 from migctl.runtimes import proc
 from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt, unwritable
 from migctl.runtimes.bare import Bare
@@ -88,6 +88,10 @@ class Processes:
         if problems:
             raise problems[0]
         return {}
+
+    def notices(self) -> tuple[Notice, ...]:
+        """None: a process has no image with surprises."""
+        return ()
 
     def create(self, launch: Launch) -> str:
         """Write launch.json, with the program as the caller's PATH has it now; the folder is the handle."""
