@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from migctl.core.choices import RuntimeName, Storage, Strategy
+from migctl.core.choices import RetryOn, RuntimeName, Storage, Strategy
 from migctl.core.command import processes_per_node, shell_operators
 from migctl.core.handover import HANDED
 from migctl.core.plan import SIZES, Auto, ByInstance, ByMemory, ByProfile, BySlices, GpuRequest, Job, Volume
@@ -15,7 +15,7 @@ from migctl.planfile.environment import Environments
 from migctl.planfile.expand import Draft
 from migctl.planfile.gpu_fields import is_label_form
 from migctl.planfile.interpolation import references
-from migctl.planfile.mounts import absolute, checked
+from migctl.planfile.mounts import Mounts, absolute
 from migctl.planfile.nodes import Node, Scalar, Sequence, walk
 from migctl.planfile.problems import Refusal, Report, did_you_mean
 
@@ -27,11 +27,12 @@ CONTAINER_ONLY = (
 
 _TOLD_LATER = (
     "profile", "memory", "slices", "instance", "gpu", "cpus", "cpuset", "num_workers", "batch_size", "batch_size_memory",
-    "storage", "image", "command", "entrypoint", "volumes", "user",
+    "storage", "image", "command", "entrypoint", "volumes", "user", "needs", "stage", "snapshot", "mps", "per_instance",
 )  # fmt: skip
 """Keys whose values only the machine can refuse."""
 
 _DEFAULT_FIXED_MIB = 1536
+_DEFAULT_RETRY_ON = (RetryOn.FAILED, RetryOn.LOST)
 _OWN_LABELS = "io.migctl."
 
 
@@ -44,11 +45,12 @@ class Setting:
     strategy: Strategy | None
     runtime: RuntimeName
     environments: Environments
+    mounts: Mounts
     report: Report
 
 
-def job(draft: Draft, setting: Setting) -> Job:
-    """The job; mistakes go to the report, and what is made then is not used."""
+def job(draft: Draft, needs: tuple[str, ...], setting: Setting) -> Job:
+    """The job, with the names of the jobs that it needs; mistakes go to the report, and what is made then is not used."""
     model, report = draft.model, setting.report
     container = setting.runtime is RuntimeName.DOCKER
     _check_cpus(draft, report)
@@ -78,6 +80,17 @@ def job(draft: Draft, setting: Setting) -> Job:
         batch_fixed_memory_mib=_DEFAULT_FIXED_MIB if model.batch_fixed_memory is None else model.batch_fixed_memory,
         storage=Storage(model.storage) if model.storage else None,
         memory_mib=model.memory,
+        needs=needs,
+        stage=model.stage,
+        priority=model.priority or 0,
+        retries=model.retries or 0,
+        retry_on=tuple(RetryOn(end) for end in dict.fromkeys(model.retry_on)) if model.retry_on else _DEFAULT_RETRY_ON,
+        timeout_s=model.timeout,
+        expect_s=model.expect,
+        resumable=bool(model.resumable),
+        snapshot=bool(model.snapshot),
+        mps=model.mps,
+        per_instance=model.per_instance or 1,
         image=model.image,
         pull_policy="missing" if model.pull_policy in (None, "if_not_present") else model.pull_policy,
         command=command,
@@ -274,7 +287,7 @@ def _volumes(draft: Draft, setting: Setting) -> tuple[Volume, ...]:
         item: Node | None = node.items[number] if isinstance(node, Sequence) else node
         offset = draft.start if item is None else item.start
         try:
-            good = checked(volume, setting.folder, setting.environ)
+            good = setting.mounts.checked(volume)
         except Refusal as refused:
             setting.report.error(
                 refused.id,

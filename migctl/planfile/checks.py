@@ -7,17 +7,22 @@ from collections.abc import Sequence
 from migctl.core.choices import RuntimeName
 from migctl.core.names import clashes
 from migctl.core.plan import Job
-from migctl.planfile.assemble import CONTAINER_ONLY
+from migctl.planfile import sharing, turns
+from migctl.planfile.assemble import CONTAINER_ONLY, Setting
 from migctl.planfile.expand import Draft
 from migctl.planfile.problems import Report
 
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 
-def check(drafts: Sequence[Draft], jobs: Sequence[Job], runtime: RuntimeName, report: Report) -> None:
-    """Names, host ports, and what a user should know; mistakes and notices go to the report."""
+def check(drafts: Sequence[Draft], jobs: Sequence[Job], setting: Setting) -> None:
+    """Names, host ports, sharing, and what a user should know; mistakes and notices go to the report."""
+    report = setting.report
     _check_names(drafts, report)
-    if runtime is RuntimeName.DOCKER:
+    sharing.check(drafts, jobs, setting.strategy, setting.runtime, report)
+    for draft, job in zip(drafts, jobs, strict=True):
+        turns.notice(draft, job, setting.runtime, setting.folder, report)
+    if setting.runtime is RuntimeName.DOCKER:
         _check_ports(drafts, jobs, report)
         _notice_ipc(drafts, report)
     else:
@@ -25,8 +30,12 @@ def check(drafts: Sequence[Draft], jobs: Sequence[Job], runtime: RuntimeName, re
 
 
 def _check_names(drafts: Sequence[Draft], report: Report) -> None:
-    for name in clashes(draft.name for draft in drafts):
-        first, second, *_ = [draft for draft in drafts if draft.name == name]
+    twice = clashes(draft.name for draft in drafts)
+    same: dict[str, list[Draft]] = {name: [] for name in twice}
+    for draft in drafts if twice else ():
+        if draft.name in same:
+            same[draft.name].append(draft)
+    for name, (first, second, *_) in same.items():
         whose = (
             f"{first.origin} and {second.origin}"
             if first.origin != second.origin

@@ -19,7 +19,7 @@ from migctl.planfile.problems import Refusal, Report
 from migctl.planfile.scalars import ambiguous, kind, verbatim
 from migctl.planfile.validate import known_entries, validated
 
-MOST_JOBS = 4096
+MOST_JOBS = 16_384
 """Of one plan; a larger sweep is several plans."""
 
 AT_START = frozenset({"command", "entrypoint", "environment"})
@@ -48,6 +48,20 @@ class Draft:
     """How many of its volumes come from the defaults."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Entries with their `${…}` replaced, and what they mean."""
+
+    nodes: Mapping[str, Node]
+    model: JobModel
+    wrong: frozenset[str]
+
+    def with_own(self, own: _Read) -> _Read:
+        """These and a variant's own, which are other keys."""
+        values = {key: getattr(own.model, key) for key in own.nodes if key not in own.wrong}
+        return _Read({**self.nodes, **own.nodes}, self.model.model_copy(update=values), self.wrong | own.wrong)
+
+
 def drafts(jobs: MappingNode, defaults: MappingNode | None, scope: Scope, report: Report) -> list[Draft]:
     """All jobs in the file's order; mistakes go to the report."""
     base = known_entries(defaults, report, JOB_KEYS, in_job=True) if defaults is not None else {}
@@ -72,10 +86,11 @@ def drafts(jobs: MappingNode, defaults: MappingNode | None, scope: Scope, report
             break
         inherited = _inherited_volumes(base, own)
         used: set[str] = set()
+        varying = {key: value for key, value in entries.items() if _varies(value)}
+        shared = _read({key: value for key, value in entries.items() if key not in varying}, scope, report)
         for variant in variants:
             here = scope.variant(dict(variant)) if "matrix" in entries else scope
-            nodes, broken = _filled(entries, here, report)
-            model, wrong = validated(JobModel, nodes, report, in_job=True)
+            read = shared.with_own(_read(varying, here, report)) if varying else shared
             used |= here.used
             for number in range(1, replicas + 1):
                 name = names.expanded(origin, variant, number if replicas > 1 else None) if named else origin
@@ -84,9 +99,9 @@ def drafts(jobs: MappingNode, defaults: MappingNode | None, scope: Scope, report
                         name=name,
                         origin=origin,
                         start=key.start,
-                        nodes=nodes,
-                        model=model,
-                        wrong=wrong | broken,
+                        nodes=read.nodes,
+                        model=read.model,
+                        wrong=read.wrong,
                         inherited_volumes=inherited,
                     )
                 )
@@ -175,15 +190,21 @@ def _filled(entries: Mapping[str, Node], scope: Scope, report: Report) -> tuple[
     return nodes, frozenset(broken)
 
 
+def _read(entries: Mapping[str, Node], scope: Scope, report: Report) -> _Read:
+    nodes, broken = _filled(entries, scope, report)
+    model, wrong = validated(JobModel, nodes, report, in_job=True)
+    return _Read(nodes, model, wrong | broken)
+
+
+def _varies(value: Node) -> bool:
+    """Whether it differs from variant to variant; all else is read once for them all, since a matrix may make thousands."""
+    return value.dollar and any("${matrix." in part.text for part in walk(value))
+
+
 def _check_unused(base: Mapping[str, Node], scope: Scope, report: Report) -> None:
     """Defaults are checked with every job; those that each job replaces would otherwise hide their mistakes."""
-    plain = {
-        key: value
-        for key, value in base.items()
-        if key not in ("matrix", "replicas") and not any("${matrix." in part.text for part in walk(value))
-    }
-    nodes, _ = _filled(plain, scope, report)
-    validated(JobModel, nodes, report, in_job=True)
+    plain = {key: value for key, value in base.items() if key not in ("matrix", "replicas") and not _varies(value)}
+    _read(plain, scope, report)
 
 
 def _variants(entries: Mapping[str, Node], scope: Scope, report: Report) -> list[tuple[tuple[str, str], ...]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from migctl.planfile.nodes import Node, Scalar, Sequence
+from migctl.planfile.nodes import Node, Scalar
 from migctl.planfile.problems import did_you_mean
-from migctl.planfile.units import duration_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ REFUSED_IN_JOB: Mapping[str, Reason] = {
     "restart": Reason(
         "restart-policy",
         "a restart policy restarts the container after a reboot, when its GPU instance is gone",
-        "delete it; `migctl up --retry` runs failed jobs again",
+        "delete it; retries: 3 runs a failed job again, on_reboot: resume the run after a reboot",
     ),
     "runtime": Reason(
         "runtime-in-job",
@@ -76,7 +75,7 @@ REFUSED_IN_JOB: Mapping[str, Reason] = {
     "depends_on": Reason(
         "unknown-key",
         "depends_on is not a key of a job",
-        "needs is meant for that, and is not available yet: use a plan for each stage",
+        "write needs: [NAME]",
     ),
     "scale": Reason("unknown-key", "scale is not a key of a job", "write replicas"),
     "env": Reason("unknown-key", "env is not a key of a job", "write environment"),
@@ -129,34 +128,11 @@ REFUSED_IN_PLAN: Mapping[str, Reason] = {
     "job": Reason("unknown-key", "job is not a key of a plan", "write jobs"),
 }
 
-_ONE_GROUP = "run what must come first from a plan of its own"
-
 # Keys whose behaviour comes later, with the value they have by default and what to do until then.
-_LATER_IN_JOB: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "needs": (("[]",), _ONE_GROUP),
-    "stage": ((), _ONE_GROUP),
-    "priority": (("0",), "put the more urgent jobs into a plan of their own"),
-    "retries": (("0",), "`migctl up --retry` runs failed jobs again"),
-    "retry_on": (("[]",), "`migctl up --retry` runs failed jobs again"),
-    "timeout": ((), "write the limit into the command: timeout 2h python train.py"),
-    "expect": ((), "delete it"),
-    "resumable": (("false",), "`migctl up --retry` runs a stopped or lost job again"),
-    "snapshot": (("false",), "copy the source yourself and mount the copy"),
-    "mps": (("false",), "delete it"),
-    "per_instance": (("1",), "delete it"),
-}
-_LATER_IN_PLAN: Mapping[str, tuple[tuple[str, ...], str]] = {
+_LATER: Mapping[str, tuple[tuple[str, ...], str]] = {
     "engine": (("local",), "delete it: jobs run on this machine"),
     "slurm": ((), "delete it: jobs run on this machine"),
     "kubernetes": ((), "delete it: jobs run on this machine"),
-    "fail_fast": (("false",), "delete it: other jobs go on"),
-    "stagger": (("0s",), "sleep in the command"),
-    "on_finish": (("keep",), "`migctl down` removes ended jobs"),
-    "on_reboot": (("hold",), "`migctl up` again after the reboot"),
-    "notify": ((), "`migctl wait` returns when the jobs ended; chain the message to it"),
-}
-_LATER_VALUE: Mapping[str, tuple[str, str]] = {
-    "strategy": ("sequential", "write a plan for each job and run them in turn: `migctl up --wait`"),
 }
 
 
@@ -184,22 +160,7 @@ def refusal(key: str, value: Node, *, in_job: bool, known: Iterable[str]) -> Rea
     return Reason(reason.id, reason.message.replace("{key}", key), reason.hint)
 
 
-def not_yet(key: str, value: Node, *, in_job: bool) -> str | None:
+def not_yet(key: str, value: Node) -> str | None:
     """What to do instead of a key whose behaviour comes later; `None` where the value asks for nothing new."""
-    if key in _LATER_VALUE:
-        word, instead = _LATER_VALUE[key]
-        return instead if isinstance(value, Scalar) and value.text == word else None
-    found = (_LATER_IN_JOB if in_job else _LATER_IN_PLAN).get(key)
-    if found is None:
-        return None
-    defaults, instead = found
-    return None if _is_default(value, defaults) else instead
-
-
-def _is_default(value: Node, defaults: tuple[str, ...]) -> bool:
-    if isinstance(value, Scalar):
-        if "0s" in defaults:
-            return duration_s(value) == 0
-        return value.text in defaults or (value.text.lower() in defaults and value.plain)
-    below = value.items if isinstance(value, Sequence) else value.entries
-    return "[]" in defaults and not below
+    defaults, instead = _LATER.get(key, ((), None))
+    return None if isinstance(value, Scalar) and value.text in defaults else instead

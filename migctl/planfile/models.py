@@ -10,6 +10,8 @@ from migctl.planfile.compose_fields import Arguments, EnvFiles, Environment, Hos
 from migctl.planfile.gpu_fields import Cores, Cpus, Gpus, Instance, Natural, Positive, Profile, Workers
 from migctl.planfile.image_field import Image
 from migctl.planfile.mount_fields import Tmpfs, Volumes
+from migctl.planfile.mps_field import Mps
+from migctl.planfile.notify_field import Told
 from migctl.planfile.plain_fields import (
     Flag,
     Later,
@@ -24,6 +26,7 @@ from migctl.planfile.plain_fields import (
     anything,
     choice,
 )
+from migctl.planfile.turn_fields import Endings, Needs, PerInstance, Priority, Retries, Span
 
 
 def _one_of(*words: str) -> tuple[PlainValidator, WithJsonSchema]:
@@ -99,11 +102,20 @@ class PlanModel(BaseModel):
         None, description="Hardware threads of a core, where a virtual machine hides them."
     )
     max_parallel: Positive | None = Field(None, description="Jobs that run at the same time at most.")
-    fail_fast: Flag | None = Field(None, description="Whether the first failure ends the run (false).")
+    fail_fast: Flag | None = Field(
+        None, description="Whether the first failure lets nothing more start and ends what runs (false)."
+    )
     stagger: Seconds | None = Field(None, description="Pause between two starts (0s).")
-    on_finish: Finish | None = Field(None, description="keep (default) or down: what happens to ended jobs.")
-    on_reboot: Reboot | None = Field(None, description="hold (default) or resume.")
-    notify: Later = Field(None, description="Whom to tell when a job ends.")
+    on_finish: Finish | None = Field(
+        None, description="keep (default) or down: what becomes of ended jobs when the run has ended."
+    )
+    on_reboot: Reboot | None = Field(
+        None, description="hold (default) or resume: what becomes of the run when the machine starts again."
+    )
+    notify: Told | None = Field(
+        None,
+        description="Whom to tell when jobs and the run end: a command, which gets JSON, {url: https://…}, or a list of these.",
+    )
 
 
 class JobModel(BaseModel):
@@ -133,17 +145,27 @@ class JobModel(BaseModel):
     )
     matrix: Matrix = Field(None, description="Lists of values; one job for each combination, used as ${matrix.key}.")
     replicas: Positive | None = Field(None, description="Number of equal jobs (1).")
-    needs: Later = Field(None, description="Jobs that must have succeeded before.")
-    stage: Later = Field(None, description="Group of jobs that run together.")
-    priority: Later = Field(None, description="Higher ones start first (0).")
-    retries: Later = Field(None, description="Further attempts after a failure (0).")
-    retry_on: Later = Field(None, description="Failures after which another attempt makes sense.")
-    timeout: Seconds | None = Field(None, description="Longest time that the job may run.")
-    expect: Later = Field(None, description="What a healthy job shows.")
-    resumable: Flag | None = Field(None, description="Whether the job continues from its checkpoint (false).")
-    snapshot: Flag | None = Field(None, description="Whether a copy of the source is taken at up (false).")
-    mps: Later = Field(None, description="Share an instance through MPS.")
-    per_instance: Later = Field(None, description="Jobs on one instance (1).")
+    needs: Needs | None = Field(
+        None, description="Jobs that must have succeeded before; a name under jobs means all that it expands to."
+    )
+    stage: Natural | None = Field(None, description="All jobs of a stage end before the next stage begins.")
+    priority: Priority | None = Field(None, description="Higher ones start first, negative ones last (0).")
+    retries: Retries | None = Field(None, description="Further attempts after one that ended as retry_on says (0).")
+    retry_on: Endings | None = Field(
+        None, description="Ends after which to try again: failed, oom, lost, timeout ([failed, lost])."
+    )
+    timeout: Span | None = Field(None, description="Longest time that one attempt may run.")
+    expect: Span | None = Field(None, description="How long the job is expected to run, for the queue's forecast.")
+    resumable: Flag | None = Field(
+        None,
+        description="Whether the job continues from its own checkpoint, and so is run again after a restart (false).",
+    )
+    snapshot: Flag | None = Field(None, description="Whether the job runs a copy of its source, taken at up (false).")
+    mps: Mps = Field(
+        None,
+        description="Share the GPU or instance through MPS: true, or limits as {active_threads: 30, memory: 4g} (false).",
+    )
+    per_instance: PerInstance | None = Field(None, description="Jobs of one size that share a GPU instance (1).")
     image: Image | None = Field(None, description="Image of the container.")
     pull_policy: PullPolicy | None = Field(None, description="missing (default), always or never.")
     command: Arguments | None = Field(

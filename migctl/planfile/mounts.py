@@ -42,12 +42,32 @@ def absolute(path: str, folder: str, environ: Mapping[str, str]) -> str:
     return "/" + joined.lstrip("/")
 
 
-def checked(volume: Volume, folder: str, environ: Mapping[str, str]) -> Volume:
-    """The volume with an absolute source.
+class Mounts:
+    """Looks at each volume once, whatever number of jobs mounts it."""
 
-    Raises:
-        Refusal: the source does not exist, or is a GPU device or an engine's socket.
-    """
+    def __init__(self, folder: str, environ: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environ = environ
+        self._found: dict[Volume, Volume | Refusal] = {}
+
+    def checked(self, volume: Volume) -> Volume:
+        """The volume with an absolute source.
+
+        Raises:
+            Refusal: the source does not exist, or is a GPU device or an engine's socket.
+        """
+        if volume not in self._found:
+            try:
+                self._found[volume] = _checked(volume, self._folder, self._environ)
+            except Refusal as refused:
+                self._found[volume] = refused
+        found = self._found[volume]
+        if isinstance(found, Refusal):
+            raise found
+        return found
+
+
+def _checked(volume: Volume, folder: str, environ: Mapping[str, str]) -> Volume:
     if volume.kind != "bind" or volume.source is None:
         return volume
     source = absolute(volume.source, folder, environ)

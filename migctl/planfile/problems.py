@@ -56,10 +56,15 @@ class Report:
         self.source = source
         self._errors: dict[tuple[str, str, Where | str | None], MigctlError] = {}
         self._notices: dict[tuple[str, str], Notice] = {}
+        self._places: dict[int, Where] = {}
 
     def place(self, offset: int) -> Where | None:
         """The place of an offset; values that came from the command line have none."""
-        return self.source.where(offset) if offset >= 0 else None
+        if offset < 0:
+            return None
+        if offset not in self._places:
+            self._places[offset] = self.source.where(offset)
+        return self._places[offset]
 
     def error(self, kind: str, message: str, offset: int = -1, hint: str | None = None) -> None:
         """Add a mistake at an offset of the file."""
@@ -72,7 +77,8 @@ class Report:
 
     def notice(self, kind: str, message: str, offset: int = -1, hint: str | None = None) -> None:
         """Add something that the user should know."""
-        self._notices.setdefault((kind, message), Notice(kind, message, hint, self.place(offset)))
+        if (kind, message) not in self._notices:
+            self._notices[kind, message] = Notice(kind, message, hint, self.place(offset))
 
     @property
     def failed(self) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from migctl.core import names
-from migctl.core.choices import CpuShare, CpuSplit, Numa, RuntimeName, Strategy
+from migctl.core.choices import CpuShare, CpuSplit, Finish, Numa, Reboot, RuntimeName, Strategy
 from migctl.core.plan import Plan
 from migctl.errors import PlanError, Problems, Where
 from migctl.planfile.assemble import Setting, job, places
@@ -18,15 +18,21 @@ from migctl.planfile.environment import Environments
 from migctl.planfile.expand import drafts
 from migctl.planfile.interpolation import Scope, fill
 from migctl.planfile.models import PLAN_KEYS, PlanModel
+from migctl.planfile.mounts import Mounts
+from migctl.planfile.needs import resolved
 from migctl.planfile.nodes import Mapping as MappingNode
 from migctl.planfile.nodes import Node, Scalar, Sequence, compose, from_value
 from migctl.planfile.problems import Report
 from migctl.planfile.scalars import is_null, kind
 from migctl.planfile.source import LARGEST_BYTES, Source, checked, decode, read
+from migctl.planfile.turns import notice_plan
 from migctl.planfile.validate import known_entries, validated
 
 STANDARD = ("plan.yaml", "migctl.yaml")
 """File names that need not be given."""
+
+_TOLD_LATER = ("gpu", "strategy", "reserve_cores", "max_parallel", "on_reboot", "notify")
+"""Keys whose values only the machine can refuse."""
 
 Value = str | int | bool | None | list["Value"] | tuple["Value", ...] | dict[str, "Value"]
 """A value of the command line; text may stand for a number."""
@@ -216,11 +222,14 @@ def _build(
         strategy=strategy,
         runtime=runtime,
         environments=environments,
+        mounts=Mounts(folder, environ),
         report=report,
     )
     found = drafts(jobs, defaults, scope, report) if jobs is not None else []
-    made = tuple(job(draft, setting) for draft in found)
-    check(found, made, runtime, report)
+    needs = resolved(found, jobs.entries if jobs is not None else (), report)
+    made = tuple(job(draft, before, setting) for draft, before in zip(found, needs, strict=True))
+    check(found, made, setting)
+    notice_plan(model, filled, strategy, report)
     report.finish()
     return Plan(
         name=name,
@@ -239,8 +248,13 @@ def _build(
         allow_overlap=model.allow_overlap or (),
         threads_per_core=model.threads_per_core,
         max_parallel=model.max_parallel,
+        fail_fast=bool(model.fail_fast),
+        stagger_s=model.stagger or 0.0,
+        on_finish=Finish(model.on_finish or Finish.KEEP),
+        on_reboot=Reboot(model.on_reboot or Reboot.HOLD),
+        notify=tuple(told.notify for told in model.notify or ()),
         notices=report.notices,
-        places=places(filled, ("gpu", "reserve_cores"), report),
+        places=places(filled, _TOLD_LATER, report),
     )
 
 

@@ -46,10 +46,10 @@ def validated(
             _add(detail, entries, report)
         good = {key: value for key, value in entries.items() if key not in wrong}
         made = model.model_validate(good)
-    for key, value in entries.items():
-        if key not in wrong and (instead := not_yet(key, value, in_job=in_job)):
+    for key, value in entries.items() if not in_job else ():
+        if key not in wrong and (instead := not_yet(key, value)):
             wrong.add(key)
-            what = f"{key}: {value.text}" if isinstance(value, Scalar) and key in ("strategy", "engine") else key
+            what = f"{key}: {value.text}" if isinstance(value, Scalar) and key == "engine" else key
             report.error("not-available-yet", f"{what} is not available yet", value.start, instead)
     return made, frozenset(wrong)
 

@@ -72,4 +72,10 @@ def _assignment(assignment: Assignment) -> Json:
         "threads": cpu.threads,
         "memory_mib": assignment.memory_mib,
         "batch_size": assignment.batch_size,
+        "needs": list(assignment.job.needs),
+        "stage": assignment.job.stage,
+        "priority": assignment.job.priority,
+        "retries": assignment.job.retries,
+        "timeout_s": assignment.job.timeout_s,
+        "expect_s": assignment.job.expect_s,
     }

@@ -24,12 +24,13 @@ def told(problems: Problems) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_a_plan_with_more_than_ten_mistakes_gets_one_answer(golden: Callable[[str, str], None]) -> None:
-    text = (PLANS / "mistakes.yaml").read_text("utf-8")
+@pytest.mark.parametrize("name", ["mistakes", "queue-mistakes"])
+def test_a_plan_with_more_than_ten_mistakes_gets_one_answer(name: str, golden: Callable[[str, str], None]) -> None:
+    text = (PLANS / f"{name}.yaml").read_text("utf-8")
 
     with pytest.raises(Problems) as caught:
-        planfile.loads(text, "mistakes.yaml", Path("/nowhere"), {})
+        planfile.loads(text, f"{name}.yaml", Path("/nowhere"), {})
 
     assert caught.value.exit_code == 2
     assert len(caught.value.all) > 10
-    golden("planfile/mistakes", told(caught.value))
+    golden(f"planfile/{name}", told(caught.value))

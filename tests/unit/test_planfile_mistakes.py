@@ -56,17 +56,15 @@ PLAN = (
     ("name: ../x", "bad-name", "1:7", "may hold only", "write x"),
     ("name: ${X}", "bad-name", "1:7", "may hold only", "no ${…}"),
     ("name: " + "n" * 64, "bad-name", "1:7", "64 characters", "write n"),
-    ("strategy: sequential", "not-available-yet", "1:11", "strategy: sequential", "migctl up --wait"),
+    ("strategy: sequentail", "bad-choice", "1:11", "mig, shared or sequential", "did you mean sequential?"),
     ("strategy: mgi", "bad-choice", "1:11", "mig, shared or sequential, got 'mgi'", "did you mean mig?"),
     ("runtime: nvidia", "bad-choice", "1:10", "docker or process, got 'nvidia'", None),
     ("engine: slurm", "not-available-yet", "1:9", "engine: slurm", "this machine"),
     ("slurm: {partition: p}", "not-available-yet", "1:8", "slurm is", "this machine"),
-    ("fail_fast: true", "not-available-yet", "1:12", "fail_fast", "delete"),
-    ("stagger: 5s", "not-available-yet", "1:10", "stagger", "sleep"),
+    ("fail_fast: yes", "bad-value", "1:12", "must be true or false, got 'yes'", "write true"),
     ("stagger: 5", "bad-value", "1:10", "stagger must be a time like 1m30s, got 5", "write 5s"),
-    ("on_finish: down", "not-available-yet", "1:12", "on_finish", "migctl down"),
-    ("on_reboot: resume", "not-available-yet", "1:12", "on_reboot", "migctl up"),
-    ("notify: mail", "not-available-yet", "1:9", "notify", "migctl wait"),
+    ("on_finish: donw", "bad-choice", "1:12", "on_finish must be keep or down", "did you mean down?"),
+    ("on_reboot: on", "bad-choice", "1:12", "on_reboot must be hold or resume, got 'on'", None),
     ("enable_mig: yes", "bad-value", "1:13", "must be true or false, got 'yes'", "write true"),
     ("reserve_cores: -1", "bad-value", "1:16", "at least 0, got -1", None),
     ("max_parallel: 0", "bad-value", "1:15", "at least 1, got 0", None),
@@ -112,22 +110,19 @@ JOBS = (
     ("stop_grace_period: 60", "bad-value", 24, "a time like 1m30s, got 60", "write 60s"),
     ("stop_grace_period: 1:30", "yaml-number", 24, "a number in base 60", "write 1m30s, or 1h30m"),
     ("timeout: 1:30:00", "yaml-number", 14, "a number in base 60", "write 1h30m"),
-    ("timeout: 2h", "not-available-yet", 14, "timeout is not available yet", "timeout 2h"),
     ("shm_size: 8", "bad-value", 15, "8 bytes", "8g"),
     ("gpus: 2", "gpu-by-other-way", 5, "one job gets one GPU instance", "profile"),
     ("devices: [/dev/nvidia0]", "gpu-by-other-way", 5, "the neighbours' GPU", "delete"),
     ("deploy: {}", "gpu-by-other-way", 5, "Compose's way", "profile"),
     ("device_requests: []", "gpu-by-other-way", 5, "one job gets one GPU instance", "profile"),
     ("privileged: true", "privileged", 5, "every GPU and every instance", "cap_add"),
-    ("restart: always", "restart-policy", 5, "after a reboot", "--retry"),
+    ("restart: always", "restart-policy", 5, "after a reboot", "retries: 3"),
     ("runtime: nvidia", "runtime-in-job", 5, "migctl chooses", "key of the plan"),
     ("instance: MIG-GPU-12/1/0", "old-mig-uuid", 15, "before driver 470", "nvidia-smi -L"),
     ("instance: [MIG-1, MIG-2]", "two-instances", 15, "one GPU instance", "one UUID"),
     ("instance: MIG-1,MIG-2", "two-instances", 15, "one GPU instance", "one UUID"),
     ("instance: 7", "quote-it", 15, "7 is a whole number for YAML", "quote"),
-    ("needs: [b]", "not-available-yet", 12, "needs is not available yet", "plan of its own"),
-    ("retries: 2", "not-available-yet", 14, "retries", "--retry"),
-    ("resumable: true", "not-available-yet", 16, "resumable", "--retry"),
+    ("depends_on: [b]", "unknown-key", 5, "depends_on is not a key", "write needs"),
     ("storage: nvm", "bad-choice", 14, "nvme, ssd, hdd or auto", "did you mean nvme?"),
     ("working_dir: on", "quote-it", 18, "on is a truth value", 'quote it: "on"'),
     ("working_dir: x", "bad-value", 18, "an absolute path", "write /x"),
@@ -182,7 +177,7 @@ JOBS = (
     ("matrix: {lr: 0.1}", "bad-matrix", 18, "matrix.lr must be a list, got a number", "lr: [a, b]"),
     ("matrix: {lr: []}", "bad-matrix", 18, "an empty list", None),
     ("matrix: [1]", "bad-matrix", 13, "a mapping of lists, got a list", None),
-    ("replicas: 5000", "too-many-jobs", 0, "more than 4096 jobs", "several plans"),
+    ("replicas: 17000", "too-many-jobs", 0, "more than 16384 jobs", "several plans"),
     ("replicas: 1e20", "bad-value", 15, "at most 18 digits, all written out, got 1e20", None),
     ("replicas: 100000000000000000000", "bad-value", 15, "at most 18 digits, all written out, got 1000", None),
     ("replicas: many", "bad-value", 15, "a whole number, got 'many'", None),
@@ -334,7 +329,7 @@ def test_aliases_that_explode_are_refused_before_they_are_unfolded() -> None:
     (error,) = problems("\n".join(lines))
 
     assert error.id == "too-many-values"
-    assert place(error)[0] == 5
+    assert place(error)[0] == 6
 
 
 def test_aliases_deeper_than_the_limit_are_refused() -> None:
@@ -356,7 +351,7 @@ def test_interpolation_that_explodes_is_refused() -> None:
 
 
 def test_a_matrix_of_too_many_jobs_is_refused() -> None:
-    axis = ", ".join(map(str, range(100)))
+    axis = ", ".join(map(str, range(130)))
     (error,) = problems(JOB + f"matrix: {{a: [{axis}], b: [{axis}]}}\n    command: x ${{matrix.a}} ${{matrix.b}}")
 
     assert error.id == "too-many-jobs"
@@ -404,6 +399,11 @@ def test_no_more_than_a_hundred_errors_are_listed() -> None:
         ("shared", "profile: 1g.5gb", "size-without-mig"),
         ("shared", "slices: 1", "size-without-mig"),
         ("shared", "memory: 10g", None),
+        ("shared", "per_instance: 2", "size-without-mig"),
+        ("sequential", "profile: 1g.5gb", "size-without-mig"),
+        ("sequential", "instance: MIG-8ff2e3a4-11b0-5d63-9a31-0c55e1d1a0b2", "size-without-mig"),
+        ("sequential", "memory: 10g", None),
+        ("sequential", "per_instance: 1", None),
         ("mig", "profile: 1g.5gb", None),
     ],
 )

@@ -104,10 +104,6 @@ VALUES = (
     ("privileged: false", "cap_add", ()),
     ("restart: no", "cap_add", ()),
     ("x-note: anything", "cap_add", ()),
-    ("retries: 0", "cap_add", ()),
-    ("needs: []", "cap_add", ()),
-    ("resumable: false", "cap_add", ()),
-    ("per_instance: 1", "cap_add", ()),
 )  # fmt: skip
 
 
