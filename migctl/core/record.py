@@ -100,6 +100,8 @@ class Record:
     """Start time of `pid` in clock ticks since boot (/proc/PID/stat field 22): a pid alone is reused."""
     exit_code: int | None = None
     reason: str | None = None
+    restarted: bool = False
+    """Of a lost job: the machine was restarted under it; else it would have gone on."""
     created_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None

@@ -10,6 +10,8 @@ from migctl.core.record import Action, JobState, Ownership, Record
 
 RESTARTED = "the machine was restarted"
 """Why a job is lost whose boot is over."""
+UNVERIFIED = "could not be verified"
+"""In the reason of a running job whose start left something unknown: it stays said as long as the job runs."""
 _ENDED_BY_RESTART = (None, 255, 128 + 15, 128 + 9)
 """How a job ends with its machine: unseen, found dead when the engine started again (255, moby daemon restore), by the shutdown's
 SIGTERM, by its SIGKILL."""
@@ -77,6 +79,7 @@ def _settle_unit(record: Record, unit: Unit | None, observed: Observed) -> Recor
     if unit is not None:
         state = unit.state
         reason = unit.reason
+        restarted = False
         if record.state is JobState.STOPPED or record.intent is Action.STOP:
             # It ended because migctl stopped it: the exit code of a stopped process is no failure of the job.
             state = JobState.STOPPED if unit.state.ended else unit.state
@@ -84,9 +87,11 @@ def _settle_unit(record: Record, unit: Unit | None, observed: Observed) -> Recor
         elif record.state is JobState.FAILED:
             state, reason = JobState.FAILED, record.reason
         elif record.state is JobState.LOST and unit.state.ended:
-            state, reason = JobState.LOST, record.reason
+            state, reason, restarted = JobState.LOST, record.reason, record.restarted
         elif record.boot_id != observed.boot_id and _restart_ended(unit):
-            state, reason = JobState.LOST, RESTARTED
+            state, reason, restarted = JobState.LOST, RESTARTED, True
+        elif unit.state is JobState.RUNNING and reason is None and UNVERIFIED in (record.reason or ""):
+            reason = record.reason
         return replace(
             record,
             container_id=unit.handle,
@@ -95,19 +100,21 @@ def _settle_unit(record: Record, unit: Unit | None, observed: Observed) -> Recor
             pid_start=unit.pid_start if unit.pid_start is not None else record.pid_start,
             exit_code=unit.exit_code,
             reason=reason,
+            restarted=restarted,
             started_at=unit.started_at if unit.started_at is not None else record.started_at,
             finished_at=unit.finished_at,
         )
     if record.state is JobState.RUNNING:
-        why = RESTARTED if record.boot_id != observed.boot_id else "its process or container is gone"
-        return replace(record, state=JobState.LOST, container_id=None, reason=why)
+        restarted = record.boot_id != observed.boot_id
+        why = RESTARTED if restarted else "its process or container is gone"
+        return replace(record, state=JobState.LOST, container_id=None, reason=why, restarted=restarted)
     # Removed by a step whose record was lost, or by hand: either way there is nothing left to remove.
     return replace(record, container_id=None)
 
 
 def lost_by_restart(record: Record) -> bool:
     """Whether the settled record's job would have gone on had the machine not been restarted."""
-    return record.state is JobState.LOST and record.reason == RESTARTED
+    return record.state is JobState.LOST and record.restarted
 
 
 def _restart_ended(unit: Unit) -> bool:
