@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from migctl.core.allocation import Allocation
 from migctl.core.mig import Gpu
-from migctl.core.plan import Plan
+from migctl.core.plan import Job, Plan
 from migctl.engine.apply import Workshop
 from migctl.engine.decide import Considered, Decision, UpOptions, consider
 from migctl.engine.rights import require_instances, require_mode
@@ -41,7 +41,7 @@ def ready_for_mode(shop: Workshop, plan: Plan, options: UpOptions, off: Sequence
         return images_of(shop, ready(shop, plan, options).decision, {})
     there = {record.job for record in shop.ledger.records(plan.name)}
     jobs = [job for job in plan.jobs if job.name not in there]
-    return shop.runtime.prepare(jobs, simulated=shop.session.simulated)
+    return _prepared(shop, jobs)
 
 
 def tells_profiles(off: Sequence[Gpu]) -> bool:
@@ -54,7 +54,11 @@ def images_of(shop: Workshop, decision: Decision, known: Mapping[str, str]) -> M
     jobs = [
         a.job for a in decision.allocation.assignments if a.job.name in decision.starting and a.job.name not in known
     ]
-    return {**known, **shop.runtime.prepare(jobs, simulated=shop.session.simulated)} if jobs else known
+    return {**known, **_prepared(shop, jobs)} if jobs else known
+
+
+def _prepared(shop: Workshop, jobs: Sequence[Job]) -> Mapping[str, str]:
+    return shop.runtime.prepare(jobs, simulated=shop.session.simulated, cancel=shop.cancel)
 
 
 def refuse_waiting(allocation: Allocation) -> None:

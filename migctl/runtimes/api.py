@@ -24,10 +24,15 @@ class Runtime(Protocol):
 
     def facts(self) -> RuntimeFacts: ...
     def prepare(
-        self, jobs: Sequence[Job], *, simulated: bool, on_progress: ProgressReport | None = None
+        self,
+        jobs: Sequence[Job],
+        *,
+        simulated: bool,
+        on_progress: ProgressReport | None = None,
+        cancel: Event | None = None,
     ) -> dict[str, str]:
         """Check everything that can be known before a change: images (pull), GPU access, users, bind sources, names.
-        Returns job name → resolved image id (empty for processes).
+        Returns job name → resolved image id (empty for processes). `cancel`, set at any time, ends it at once (Interrupted).
         """
         ...
 

@@ -82,7 +82,12 @@ class Containers:
         return self._abilities.facts()
 
     def prepare(
-        self, jobs: Sequence[Job], *, simulated: bool, on_progress: ProgressReport | None = None
+        self,
+        jobs: Sequence[Job],
+        *,
+        simulated: bool,
+        on_progress: ProgressReport | None = None,
+        cancel: threading.Event | None = None,
     ) -> dict[str, str]:
         """Check everything that can be known before a change, and pull what is missing. Returns job → image id.
 
@@ -90,6 +95,7 @@ class Containers:
             HostError: no way to a GPU, or an image is missing, of another architecture, or cannot be pulled.
             PlanError: no image, or a bind's source does not exist.
             Problems: several of these.
+            Interrupted: `cancel` was set.
         """
         from migctl.runtimes.bind_sources import missing_sources
         from migctl.runtimes.images import cuda_notices, prepare_images
@@ -107,7 +113,7 @@ class Containers:
             )
         if self._link.local:
             problems += missing_sources(jobs)
-        images, wrong = prepare_images(self._engine, jobs, on_progress)
+        images, wrong = prepare_images(self._engine, jobs, on_progress, cancel)
         problems += wrong
         if len(problems) > 1:
             raise Problems(problems)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from migctl.core.plan import Job
 from migctl.errors import HostError, MigctlError, Notice, PlanError, Where
+from migctl.runtimes.abandonment import ask_all
 from migctl.runtimes.api import ProgressReport
 from migctl.runtimes.docker_errors import engine_errors, translate
 from migctl.runtimes.engine_client import Engine
@@ -26,10 +27,25 @@ class Image:
     """It sets CUDA_VISIBLE_DEVICES itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The image, or why there is none."""
+
+    image: Image | None = None
+    problem: MigctlError | None = None
+
+
 def prepare_images(
-    engine: Engine, jobs: Sequence[Job], on_progress: ProgressReport | None
+    engine: Engine,
+    jobs: Sequence[Job],
+    on_progress: ProgressReport | None,
+    cancel: threading.Event | None = None,
 ) -> tuple[dict[str, Image], list[MigctlError]]:
-    """Job → image, and what is wrong. Equal images are looked at once, several of them side by side."""
+    """Job → image, and what is wrong. Equal images are looked at once, several of them side by side.
+
+    Raises:
+        Interrupted: `cancel` was set; an engine ends a pull by itself that nobody listens to any more.
+    """
     wanted: dict[tuple[str, str], Where | str] = {}
     problems: list[MigctlError] = []
     for job in jobs:
@@ -45,21 +61,20 @@ def prepare_images(
         else:
             wanted.setdefault((job.image, job.pull_policy), job.place("image"))
 
-    def one(item: tuple[tuple[str, str], Where | str]) -> Image | MigctlError:
-        (name, policy), where = item
+    def one(key: tuple[str, str]) -> _Answer:
+        name, policy = key
         try:
-            return _resolve(engine, name, policy, where, on_progress)
+            return _Answer(image=_resolve(engine, name, policy, wanted[key], on_progress))
         except MigctlError as error:
-            return error
+            return _Answer(problem=error)
 
-    with ThreadPoolExecutor(min(8, max(1, len(wanted)))) as pool:
-        answers = dict(zip(wanted, pool.map(one, wanted.items()), strict=True))
-    problems += [answer for answer in answers.values() if isinstance(answer, MigctlError)]
+    answers = ask_all(wanted, one, cancel, "fetching images")
+    problems += [problem for key in wanted if (problem := answers[key].problem) is not None]
     images: dict[str, Image] = {}
     for job in jobs:
         answer = answers.get((job.image or "", job.pull_policy))
-        if isinstance(answer, Image):
-            images[job.name] = answer
+        if answer is not None and answer.image is not None:
+            images[job.name] = answer.image
     return images, problems
 
 

@@ -58,6 +58,7 @@ class Processes:
         *,
         simulated: bool,  # noqa: ARG002 -- the same for both
         on_progress: ProgressReport | None = None,  # noqa: ARG002 -- nothing is pulled
+        cancel: threading.Event | None = None,  # noqa: ARG002 -- nothing takes long
     ) -> dict[str, str]:
         """Check that each job's program and user exist.
 

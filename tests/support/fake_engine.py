@@ -81,7 +81,12 @@ class FakeEngine:
             return RuntimeFacts(name="docker 0.0.0", endpoint="memory", cpus=None, gpu_access="runtime nvidia")
 
     def prepare(
-        self, jobs: Sequence[Job], *, simulated: bool, on_progress: ProgressReport | None = None
+        self,
+        jobs: Sequence[Job],
+        *,
+        simulated: bool,
+        on_progress: ProgressReport | None = None,
+        cancel: Event | None = None,
     ) -> dict[str, str]:
         with self._call("prepare"):
             return {job.name: f"sha256:{job.image}" for job in jobs}
