@@ -54,6 +54,22 @@ ENGINE_PROFILE_SHARED: Final = 0
 """NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, the only engine profile."""
 NO_INSTANCE: Final = 0xFFFFFFFF
 """Instance id of a process that runs on the whole GPU."""
+TEMPERATURE_OF_GPU: Final = 0
+"""NVML_TEMPERATURE_GPU: the sensor on the die."""
+CLOCK_OF_SMS: Final = 1
+"""NVML_CLOCK_SM."""
+GPM_VERSION: Final = 1
+"""NVML_GPM_METRICS_GET_VERSION."""
+GPM_GRAPHICS_UTIL: Final = 1
+"""NVML_GPM_METRIC_GRAPHICS_UTIL: percent of the time in which its engines worked; of an instance, that instance's."""
+SLOWING: Final = {
+    0x04: "its power cap",
+    0x08: "a hardware slowdown",
+    0x20: "temperature",
+    0x40: "temperature",
+    0x80: "the power supply's brake",
+}
+"""nvmlClocksThrottleReason… that slow a GPU down: SwPowerCap, HwSlowdown, SwThermalSlowdown, HwThermalSlowdown, HwPowerBrake."""
 PROFILE_LIMIT: Final = 64
 """Where counting profile indices ends at the latest: drivers grow the enum (18 in nvml.h 13.3) and end it by INVALID_ARGUMENT."""
 

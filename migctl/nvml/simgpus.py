@@ -12,11 +12,12 @@ from migctl.nvml.codes import FIELD_MIG_QUERIES_WITHOUT_MODE, FIELD_RESETLESS_MI
 from migctl.nvml.models import Board
 from migctl.nvml.simdriver import driver_age
 from migctl.nvml.simfaults import NVMLError
+from migctl.nvml.simgauges import SimulatedGauges
 from migctl.nvml.simhandles import reachable
 from migctl.nvml.simholders import holders
 from migctl.nvml.simmodel import SimCompute, SimGpu, SimInstance
 from migctl.nvml.simrules import profile_of
-from migctl.nvml.simsession import SimulatedSession, nvml_call
+from migctl.nvml.simsession import nvml_call
 from migctl.nvml.simstate import SimState
 
 _MIB: Final = 1 << 20
@@ -28,7 +29,7 @@ _ACTIVATION: Final = {
 }
 
 
-class SimulatedGpus(SimulatedSession):
+class SimulatedGpus(SimulatedGauges):
     """The functions of `Nvml` that are about whole GPUs and MIG devices."""
 
     # -- what they are
@@ -53,6 +54,14 @@ class SimulatedGpus(SimulatedSession):
                 if compute.mig_uuid == uuid:
                     return self.handles.mig_handle(gpu, instance, compute)
         raise NVMLError(Code.NOT_FOUND)
+
+    @nvml_call
+    def nvmlDeviceGetIndex(self, handle: Any) -> int:
+        state = self.file.read()
+        gpu, _, compute = self.handles.device(state, handle)
+        if compute is not None:
+            return compute.index
+        return [one.uuid for one in state.gpus].index(gpu.uuid)
 
     @nvml_call
     def nvmlDeviceGetUUID(self, handle: Any) -> str:

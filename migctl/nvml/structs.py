@@ -12,6 +12,7 @@ from ctypes import (
     Structure,
     Union,
     c_char,
+    c_char_p,
     c_double,
     c_int,
     c_int64,
@@ -188,6 +189,49 @@ class c_nvmlFieldValue_t(Structure):
         ("nvmlReturn", c_uint),
         ("value", c_nvmlValue_t),
     )
+
+
+class c_nvmlUtilization_t(Structure):
+    """How busy a whole GPU was, in percent of the last moment."""
+
+    _fields_ = (("gpu", c_uint), ("memory", c_uint))
+
+
+class struct_c_nvmlGpmSample_t(Structure):
+    """What a sample of the performance counters points to; opaque."""
+
+
+c_nvmlGpmSample_t = POINTER(struct_c_nvmlGpmSample_t)
+
+
+class c_metricInfo_t(Structure):
+    """Names of a metric."""
+
+    _fields_ = (("shortName", c_char_p), ("longName", c_char_p), ("unit", c_char_p))
+
+
+class c_nvmlGpmMetric_t(Structure):
+    """One metric between two samples; `nvmlReturn` tells whether `value` counts."""
+
+    _fields_ = (("metricId", c_uint), ("nvmlReturn", c_uint), ("value", c_double), ("metricInfo", c_metricInfo_t))
+
+
+class c_nvmlGpmMetricsGet_t(Structure):
+    """A question for metrics, which the answer fills in."""
+
+    _fields_ = (
+        ("version", c_uint),
+        ("numMetrics", c_uint),
+        ("sample1", c_nvmlGpmSample_t),
+        ("sample2", c_nvmlGpmSample_t),
+        ("metrics", c_nvmlGpmMetric_t * 477),
+    )
+
+
+class c_nvmlGpmSupport_t(Structure):
+    """Whether a GPU has performance counters that can be sampled."""
+
+    _fields_ = (("version", c_uint), ("isSupportedDevice", c_uint))
 
 
 def target(reference: object) -> object:
