@@ -1,9 +1,8 @@
-"""Which of the jobs that may start do so: in their order as far as there is room, then whoever does not delay one that waits long."""
+"""Which of the jobs that may start do so: in their order while there is room, then those that do not delay one that waits long."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,7 +10,7 @@ from migctl.core.choices import Strategy
 from migctl.core.corestock import CoreStock
 from migctl.core.decision import Reservation, Start
 from migctl.core.floor import Floor, Keep, Spot
-from migctl.core.queue_order import Group
+from migctl.core.queue_order import Line
 from migctl.core.reservation import Impatience, soonest
 from migctl.core.shared_floor import SharedFloor
 from migctl.core.situation import Situation
@@ -35,25 +34,25 @@ class Choice:
     """When the first of the refused jobs will have waited long enough (Unix seconds)."""
 
 
-def choose(groups: Sequence[Group], running: int, situation: Situation, impatience: Impatience) -> Choice:
+def choose(line: Line, running: int, situation: Situation, impatience: Impatience) -> Choice:
     """Choose.
 
     Args:
-        groups: the jobs that may start.
+        line: the waiting jobs.
         running: how many run.
         situation: everything else.
         impatience: tells who has waited long enough.
     """
-    return _Chooser(groups, running, situation, impatience).choose()
+    return _Chooser(line, running, situation, impatience).choose()
 
 
 class _Chooser:
-    def __init__(self, groups: Sequence[Group], running: int, situation: Situation, impatience: Impatience) -> None:
+    def __init__(self, line: Line, running: int, situation: Situation, impatience: Impatience) -> None:
         self.situation = situation
         self.impatience = impatience
-        self.groups = groups
+        self.line = line
         kind = SharedFloor if situation.strategy is Strategy.SHARED else Floor
-        wishes = [group.wish for group in groups if group.wish.instance_uuid is None]
+        wishes = [group.wish for group in line.groups if group.wish.instance_uuid is None]
         self.floor: Floor | SharedFloor = kind(situation.sites, wishes)
         self.stock = CoreStock(situation.free_cores, situation.free_cpus)
         self.room_for = situation.max_parallel - running if situation.max_parallel is not None else None
@@ -67,14 +66,14 @@ class _Chooser:
         self.due_at: float | None = None
 
     def choose(self) -> Choice:
-        line = [(group.members[0][0], n, 0) for n, group in enumerate(self.groups)]
-        heapq.heapify(line)
-        all_wishes = {group.wish for group in self.groups}
+        groups = self.line.groups
+        line = [(group.members[0], n, 0) for n, group in enumerate(groups)]  # ascending, and so a heap
+        all_wishes = {group.wish for group in groups}
         limit: Reason | None = None
         while line:
             position, n, member = heapq.heappop(line)
-            group = self.groups[n]
-            turn = group.members[member][1]
+            members = groups[n].members
+            turn = self.line.order[position]
             if self.room_for is not None and len(self.counted) + len(self.placed) >= self.room_for:
                 words = f"max_parallel: {self.situation.max_parallel} jobs run at once"
                 limit = Reason(why=Why.MAX_PARALLEL, words=words)
@@ -84,8 +83,8 @@ class _Chooser:
                 continue
             reason = self._try(position, turn, short)
             if reason is None:
-                if member + 1 < len(group.members):
-                    heapq.heappush(line, (group.members[member + 1][0], n, member + 1))
+                if member + 1 < len(members):
+                    heapq.heappush(line, (members[member + 1], n, member + 1))
                 continue
             self._refuse(turn, reason, short)
             if len(self.refused) >= 2 * len(all_wishes):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from migctl.core.choice import Choice, choose
 from migctl.core.decision import Decision
-from migctl.core.queue_order import Line, line_up
+from migctl.core.queue_order import Line, Standing, line_up
 from migctl.core.record import JobState
 from migctl.core.reservation import Impatience
 from migctl.core.situation import Situation
@@ -29,7 +29,7 @@ def decide(situation: Situation) -> Decision:
     )
     running = sum(state in _RUNNING for state in situation.states.values())
     impatience = Impatience(situation.turns, situation.history, situation.patience, situation.now)
-    choice = choose(line.groups, running, situation, impatience)
+    choice = choose(line, running, situation, impatience)
     times = [at for at in situation.not_before.values() if at > situation.now]
     if choice.due_at is not None and choice.due_at > situation.now:
         times.append(choice.due_at)
@@ -44,14 +44,17 @@ def decide(situation: Situation) -> Decision:
 
 def _waits(line: Line, choice: Choice, now: float) -> dict[str, Reason]:
     """Every job that does not start → why, in the queue's order."""
-    starting = {start.job for start in choice.starts}
     at = choice.reservation.expected_at if choice.reservation is not None else None
-    reasons: dict[str, Reason] = {**line.waits, **choice.dropped}
+    of_group: dict[Standing, Reason | None] = {}
     for group in line.groups:
         short = at is not None and group.expect_s is not None and now + group.expect_s <= at
-        reason = choice.refused.get((group.wish, short)) or choice.limit
-        for _, turn in group.members:
-            if turn.name not in starting and turn.name not in reasons:
-                assert reason is not None  # neither started nor refused: only the limit ends the choice
-                reasons[turn.name] = reason
-    return {turn.name: reasons[turn.name] for turn in line.order if turn.name in reasons}
+        of_group[group] = choice.refused.get((group.wish, short)) or choice.limit
+    starting = {start.job for start in choice.starts}
+    waits: dict[str, Reason] = {}
+    for turn, standing in zip(line.order, line.standings, strict=True):
+        reason = standing if isinstance(standing, Reason) else of_group[standing]
+        if turn.name not in starting:
+            reason = choice.dropped.get(turn.name) or reason
+            assert reason is not None  # neither started nor refused: only the limit ends the choice
+            waits[turn.name] = reason
+    return waits

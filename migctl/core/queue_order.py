@@ -18,8 +18,12 @@ class Group:
 
     wish: Wish
     expect_s: float | None
-    members: list[tuple[int, Turn]] = field(default_factory=list)
-    """Position in the line, and the job; ascending."""
+    members: list[int] = field(default_factory=list)
+    """Their places in the line, ascending."""
+
+
+Standing = Reason | Group
+"""Where a waiting job stands: it may not start, and why, or it may, with others like it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +32,12 @@ class Line:
 
     order: Sequence[Turn]
     """All of them: higher priority first, then the plan's order."""
+    standings: Sequence[Standing]
+    """Of each."""
     groups: Sequence[Group]
-    """Those that may start."""
-    waits: Mapping[str, Reason]
-    """Those that may not, whatever room there is."""
+    """Those that may start, the first one's group first."""
     never: tuple[str, ...]
-    """Those of `waits` that will not run; in the plan's order."""
+    """Jobs that will not run; in the plan's order."""
 
 
 def line_up(
@@ -60,43 +64,42 @@ def line_up(
     dead = _dead(turns, states) if any(turn.needs for turn in waiting) else {}
     stage = _stage(turns, states, dead)
     order = sorted(waiting, key=_rank) if any(turn.priority for turn in waiting) else waiting
-    run_held = Reason(why=Why.HELD, words=held) if held is not None else None
-    job_held = Reason(why=Why.HELD, words="the job is held")
     told: dict[tuple[str, ...], Reason] = {}
     groups: dict[tuple[Wish, float | None], Group] = {}
-    waits: dict[str, Reason] = {}
+    standings: list[Standing] = []
+    everybody = Reason(why=Why.HELD, words=held) if held is not None else None
+    single = Reason(why=Why.HELD, words="the job is held")
     for position, turn in enumerate(order):
-        name = turn.name
+        standing: Standing | None = None
         if turn.needs:
-            if name in dead:
-                waits[name] = dead[name]
-                continue
-            missing = tuple(need for need in turn.needs if states.get(need, queued) is not JobState.SUCCEEDED)
-            if missing:
-                if missing not in told:
-                    told[missing] = Reason(why=Why.NEEDS, words=f"waits for {listed(missing)}", jobs=missing)
-                waits[name] = told[missing]
-                continue
-        if stage is not None and turn.stage is not None and turn.stage > stage.number:
-            waits[name] = stage.reason
-        elif run_held is not None:
-            waits[name] = run_held
-        elif name in held_jobs:
-            waits[name] = job_held
-        elif name in not_before and not_before[name] > now:
-            waits[name] = Reason(why=Why.LATER, words="a pause before the next attempt", until=not_before[name])
-        else:
+            standing = dead.get(turn.name) or _needs(turn, states, told)
+        if standing is None and stage is not None and turn.stage is not None and turn.stage > stage.number:
+            standing = stage.reason
+        if standing is None:
+            standing = everybody
+        if standing is None and turn.name in held_jobs:
+            standing = single
+        if standing is None and not_before and not_before.get(turn.name, now) > now:
+            standing = Reason(why=Why.LATER, words="a pause before the next attempt", until=not_before[turn.name])
+        if standing is None:
             key = (turn.wish, turn.expect_s)
             group = groups.get(key)
             if group is None:
                 group = groups[key] = Group(turn.wish, turn.expect_s)
-            group.members.append((position, turn))
-    return Line(
-        order=order,
-        groups=tuple(groups.values()),
-        waits=waits,
-        never=tuple(turn.name for turn in waiting if turn.name in dead),
-    )
+            group.members.append(position)
+            standing = group
+        standings.append(standing)
+    never = tuple(turn.name for turn in waiting if turn.name in dead) if dead else ()
+    return Line(order=order, standings=standings, groups=tuple(groups.values()), never=never)
+
+
+def _needs(turn: Turn, states: Mapping[str, JobState], told: dict[tuple[str, ...], Reason]) -> Reason | None:
+    missing = tuple(need for need in turn.needs if states.get(need, JobState.QUEUED) is not JobState.SUCCEEDED)
+    if not missing:
+        return None
+    if missing not in told:
+        told[missing] = Reason(why=Why.NEEDS, words=f"waits for {listed(missing)}", jobs=missing)
+    return told[missing]
 
 
 def listed(names: Sequence[str]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Final
 
 from migctl.core.floor import Floor, Keep
 from migctl.core.mig import Placement, Profile
@@ -45,9 +46,7 @@ def _leaving(floor: Floor, site: int, profile: Profile, placement: Placement, no
     leaving = [stay for stay in stays if stay.placement.overlaps(placement)]
     others = [stay for stay in stays if not stay.placement.overlaps(placement)]
     # Beside it there can be too many slices or instances of its kind: those that end first make room.
-    order = sorted(
-        (stay for stay in others if stay.job is not None), key=lambda s: (_end(s, now) is None, _end(s, now) or 0.0)
-    )
+    order = sorted((stay for stay in others if _ends(stay)), key=lambda s: (_end(s, now) is None, _end(s, now) or 0.0))
     for more in chain([None], order):
         if more is not None:
             leaving.append(more)
@@ -56,7 +55,12 @@ def _leaving(floor: Floor, site: int, profile: Profile, placement: Placement, no
             break
     else:
         return None
-    return tuple(leaving) if all(stay.job is not None for stay in leaving) else None
+    return tuple(leaving) if all(_ends(stay) for stay in leaving) else None
+
+
+def _ends(stay: Stay) -> bool:
+    """Whether its place will be free without anybody else's doing."""
+    return stay.job is not None and not stay.lasting
 
 
 def _end(stay: Stay, now: float) -> float | None:
@@ -68,16 +72,24 @@ class Impatience:
     """Who has waited long enough.
 
     Args:
-        turns: all jobs in the queue's order: higher priority first, then the plan's.
+        turns: all jobs of the plan, in its order.
         history: what happened.
         patience: the limits.
         now: Unix seconds.
+        rank: `ranks` of the turns, where that is known already.
     """
 
-    def __init__(self, turns: Sequence[Turn], history: History, patience: Patience, now: float) -> None:
+    def __init__(
+        self,
+        turns: Sequence[Turn],
+        history: History,
+        patience: Patience,
+        now: float,
+        rank: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
         self._turns, self._history, self._patience, self._now = turns, history, patience, now
         self._starts: tuple[list[float], list[str]] | None = None
-        self._rank: dict[str, tuple[int, int]] = {}
+        self._rank = rank
         self._stages: dict[int, float] = {}
 
     def since(self, turn: Turn) -> float:
@@ -110,20 +122,27 @@ class Impatience:
 
     def _passed(self, turn: Turn, since: float) -> int:
         """Jobs behind it that were started since then; counted up to the limit."""
+        if len(self._history.started) < self._patience.passed:
+            return 0
         if self._starts is None:
             pairs = sorted((at, name) for name, at in self._history.started.items())
             self._starts = [at for at, _ in pairs], [name for _, name in pairs]
-            self._rank = {one.name: (-one.priority, n) for n, one in enumerate(self._turns)}
+        if self._rank is None:
+            self._rank = ranks(self._turns)
         times, names = self._starts
-        mine = self._rank[turn.name]
-        passed = 0
+        mine, passed = self._rank[turn.name], 0
         # Who was started long ago and many since: the latest tell enough.
-        for name in reversed(names[bisect_right(times, since) :][-_LOOK_BACK:]):
+        for name in reversed(names[bisect_right(times, since) :][-LOOK_BACK:]):
             passed += name in self._rank and self._rank[name] > mine
             if passed >= self._patience.passed:
                 break
         return passed
 
 
-_LOOK_BACK = 512
+def ranks(turns: Sequence[Turn]) -> dict[str, tuple[int, int]]:
+    """Where each job stands in the queue: the smaller, the earlier."""
+    return {turn.name: (-turn.priority, n) for n, turn in enumerate(turns)}
+
+
+LOOK_BACK: Final = 512
 """Starts looked at: enough to see that somebody has been passed often, and never slow."""

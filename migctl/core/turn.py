@@ -103,6 +103,8 @@ class Stay:
     """GPU memory declared under `shared`."""
     ends_at: float | None = None
     """Unix seconds; `None`: not known."""
+    lasting: bool = False
+    """The place is not free when the job ends: an administrator's instance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
