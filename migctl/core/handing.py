@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from migctl.core.queue import Start
+from migctl.core.decision import Start
 from migctl.core.record import Action, Ownership, Record
 from migctl.core.steps import Chain, chain
 from migctl.core.turn import Spare
@@ -21,6 +21,9 @@ class Handing:
     """Ended jobs whose instance is another's from now on: their records without it."""
     cleared: Mapping[str, Record] = field(default_factory=dict)
     """Ended jobs whose instance is destroyed first."""
+
+    removed: Mapping[str, Record] = field(default_factory=dict)
+    """Jobs that are run once more: their last attempt, whose container goes first."""
 
     @property
     def clearing(self) -> tuple[Chain, ...]:
@@ -48,7 +51,36 @@ def handings(starts: Sequence[Start], records: Mapping[str, Record]) -> Handing:
         for spare in start.destroys:
             name = owners[_key(spare)]
             cleared[name] = records[name]
-    return Handing(taken=taken, given=given, cleared=cleared)
+    again = {start.job: records[start.job] for start in starts if start.job in records}
+    return Handing(
+        taken=taken,
+        given={name: record for name, record in given.items() if name not in again},
+        cleared=cleared,
+        removed={name: record for name, record in again.items() if record.container_id is not None},
+    )
+
+
+def sole_owners(records: Mapping[str, Record]) -> dict[str, Record]:
+    """Each instance belongs to the last who got it.
+
+    A crash can lie between writing the job that takes over and the one that gives: then both records name the instance.
+    """
+    last: dict[tuple[str, int, str], Record] = {}
+    for record in records.values():
+        if record.instance is None or record.instance.foreign:
+            continue
+        key = (record.instance.gpu_uuid, record.instance.gi_id, record.instance.boot_id)
+        known = last.get(key)
+        if known is None or (known.created_at or 0.0, known.job) < (record.created_at or 0.0, record.job):
+            last[key] = record
+    return {
+        name: record
+        if record.instance is None
+        or record.instance.foreign
+        or last[record.instance.gpu_uuid, record.instance.gi_id, record.instance.boot_id] is record
+        else replace(record, instance=None)
+        for name, record in records.items()
+    }
 
 
 def _key(spare: Spare) -> tuple[str, int]:

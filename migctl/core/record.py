@@ -44,6 +44,15 @@ class Action(StrEnum):
     DESTROY_GPU_INSTANCE = "destroy-gpu-instance"
 
 
+class StoppedBy(StrEnum):
+    """Why a supervisor ends a job."""
+
+    TIMEOUT = "timeout"
+    """It ran longer than the plan lets it."""
+    FAIL_FAST = "fail-fast"
+    """Another job failed, and the plan wants all to end then."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
     """Identity of an instance that this run made (or uses): all of it must still match before anything is destroyed."""
@@ -105,3 +114,9 @@ class Record:
     created_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
+    tries: int = 1
+    """Attempts since the job was submitted, this one included: what `retries` counts."""
+    stopped_by: StoppedBy | None = None
+    """Written before a supervisor ends it, so that its end is not taken for the job's own."""
+    closed: bool = False
+    """Its end has been dealt with: the log is saved, and whoever wanted to know has been told."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from migctl.core.observed import Observed, Unit
 from migctl.core.ownership import Standing, made_by, standing
-from migctl.core.record import Action, JobState, Ownership, Record
+from migctl.core.record import Action, JobState, Ownership, Record, StoppedBy
 
 RESTARTED = "the machine was restarted"
 """Why a job is lost whose boot is over."""
@@ -80,9 +80,10 @@ def _settle_unit(record: Record, unit: Unit | None, observed: Observed) -> Recor
         state = unit.state
         reason = unit.reason
         restarted = False
-        if record.state is JobState.STOPPED or record.intent is Action.STOP:
+        if record.state is JobState.STOPPED or record.intent is Action.STOP or record.stopped_by is not None:
             # It ended because migctl stopped it: the exit code of a stopped process is no failure of the job.
-            state = JobState.STOPPED if unit.state.ended else unit.state
+            ended = JobState.FAILED if record.stopped_by is StoppedBy.TIMEOUT else JobState.STOPPED
+            state = ended if unit.state.ended else unit.state
             reason = record.reason or "stopped by migctl"
         elif record.state is JobState.FAILED:
             state, reason = JobState.FAILED, record.reason

@@ -9,11 +9,12 @@ from migctl.core.administered import chosen_gpus
 from migctl.core.allocate import allocate, run_pool, strategy_of
 from migctl.core.allocation import Allocation
 from migctl.core.choices import Strategy
+from migctl.core.decision import Decision, Start
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
 from migctl.core.plan import Plan
 from migctl.core.progress import WHOLE_WEIGHT, Progress, situation
-from migctl.core.queue import Decision, Start, decide
+from migctl.core.queue import decide
 from migctl.core.record import JobState, Record
 from migctl.core.turn import WHOLE_GPU, Reason, Why
 
@@ -114,7 +115,7 @@ def _weights(plan: Plan, decision: Decision, running: Mapping[str, Record]) -> t
 def _slices(start: Start) -> int:
     if start.profile is None or start.profile.id == WHOLE_GPU:
         return WHOLE_WEIGHT
-    return start.profile.compute_slices
+    return int(start.profile.compute_slices)
 
 
 def _placed(start: Start) -> bool:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from migctl.core.choices import RuntimeName
+from migctl.core.handing import sole_owners
 from migctl.core.observed import Observed
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
@@ -28,7 +29,7 @@ def see(session: Session, run: Run) -> tuple[Look, Runtime]:
         units = runtime.units(run.name, [str(ledger.folder(r.run, r.job, r.attempt)) for r in records])
     boot_now, gpus, _ = known_gpus(session)
     observed = Observed(boot_id=boot_now, gpus=gpus, units=with_bare(units, records, boot_now))
-    return Look(observed=observed, records={r.job: settle(r, observed) for r in records}), runtime
+    return Look(observed=observed, records=sole_owners({r.job: settle(r, observed) for r in records})), runtime
 
 
 def wait(

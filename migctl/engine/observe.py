@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from migctl.core.handing import sole_owners
 from migctl.core.mig import Gpu
 from migctl.core.observed import Observed
 from migctl.core.record import Record
@@ -40,7 +41,7 @@ def look(session: Session, driver: Driver, runtime: Runtime, ledger: Ledger, run
         observed = Observed(
             boot_id=now, gpus=gpus, units=with_bare(units.result(), records, now), failures=driver.failures
         )
-    return Look(observed=observed, records={r.job: settle(r, observed) for r in records})
+    return Look(observed=observed, records=sole_owners({r.job: settle(r, observed) for r in records}))
 
 
 def known_gpus(session: Session) -> tuple[str, tuple[Gpu, ...], list[Notice]]:
@@ -72,8 +73,8 @@ def owners(ledger: Ledger, seen: Observed, claims: list[Claim]) -> dict[tuple[st
                 {(gpu.uuid, i.gi_id): f"{claim.user}/{claim.run}" for i in gpu.instances if i.placement in places}
             )
     for run in ledger.runs():
-        for record in ledger.records(run.name):
-            owned = settle(record, seen).instance
+        for record in sole_owners({r.job: settle(r, seen) for r in ledger.records(run.name)}).values():
+            owned = record.instance
             if owned is not None and not owned.foreign:
                 found[(owned.gpu_uuid, owned.gi_id)] = f"{record.run}/{record.job}"
     return found

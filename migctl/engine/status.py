@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from migctl.core.choices import RuntimeName
 from migctl.core.corecells import cores_view
+from migctl.core.handing import sole_owners
 from migctl.core.mig import Gpu
 from migctl.core.observed import Observed, Unit
 from migctl.core.ownership import ADMINISTRATORS, NOT_OURS
@@ -47,7 +48,9 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
             records = ledger.records(run.name)
             away = elsewhere(run, records, gpus, session.nvml)
             known = run.runtime not in silent and not away
-            settled[run.name] = tuple(settle(r, observed) for r in records) if known else records
+            settled[run.name] = (
+                tuple(sole_owners({r.job: settle(r, observed) for r in records}).values()) if known else records
+            )
             if away:
                 message, hint = other_nvml(run)
                 notices.append(Notice("other-nvml", f"{message}; shown is what was recorded", hint=hint))
