@@ -39,6 +39,8 @@ class Arrangement:
     plan: Mapping[str, bool | int] = field(default_factory=dict)
     """Further keys of the plan."""
     step_ms: float = STEP_MS
+    own_sessions: bool = False
+    """By hand: a session for each training, as from two terminals, instead of one shell's background jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,9 @@ def neighbour_situations(cores: int, scale: float) -> list[Situation]:
     split = max(1, cores // 2)
     arrangements = (
         Arrangement("naive", "naive, 2 and 16 workers", "by hand", {"light": 2, "heavy": 16}),
+        Arrangement(
+            "terminals", "the same from two terminals", "by hand", {"light": 2, "heavy": 16}, own_sessions=True
+        ),
         Arrangement("careful", f"by hand, {some(split, 'worker')} each", "by hand", everyone((light, heavy), split)),
         Arrangement("migctl", "migctl up", "migctl"),
     )

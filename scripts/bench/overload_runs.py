@@ -156,7 +156,10 @@ class Run:
                         stdin=subprocess.DEVNULL,
                         stdout=log,
                         stderr=log,
-                        start_new_session=True,
+                        # As a shell's loop with & does: one session, and so one autogroup of the scheduler (sched(7)). Where each
+                        # training has a terminal or a container of its own, the kernel divides the CPUs among these first.
+                        start_new_session=self.arrangement.own_sessions,
+                        process_group=None if self.arrangement.own_sessions else 0,
                     )
                 self.children.append(child)
             return
