@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import byref
+from functools import partial
 from typing import Final, ParamSpec, Self, TypeVar
 
 from migctl.core.mig import ComputeInstance, Gpu, Instance, MemorySlices, MigMode, Placement, Profile
 from migctl.errors import HostError, MigctlError
 from migctl.nvml import listing, reading
 from migctl.nvml.api import Handle, Nvml
+from migctl.nvml.calls import call_of, naming_calls
 from migctl.nvml.codes import Code, code_of
 from migctl.nvml.errors import WrongPlacement, mode_pending, no_answer, no_mig, no_such_gpu, nvml_error, still_there
+from migctl.nvml.readers import Readers
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,7 +49,7 @@ class Driver:
         boot_id: str | None = None,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> None:
-        self._nvml = nvml
+        self._nvml = naming_calls(nvml)
         self._boards = simulated
         self.boot_id = boot_id
         self._answer_timeout_s = answer_timeout_s
@@ -55,7 +57,8 @@ class Driver:
         self._handles: dict[str, Handle] = {}
         self._guard = threading.Lock()
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._stuck: dict[int, threading.Thread] = {}
+        self._indices: dict[str, int] = {}
+        self._readers = Readers(answer_timeout_s)
         self._failures: tuple[MigctlError, ...] = ()
 
     def __enter__(self) -> Self:
@@ -64,7 +67,7 @@ class Driver:
 
     def __exit__(self, *_: object) -> None:
         self._handles.clear()  # they are of this session
-        if any(thread.is_alive() for thread in self._stuck.values()):
+        if self._readers.any_stuck:
             return  # NVML would wait for the call that never returns; the end of the process closes the device as well
         try:
             self._nvml.nvmlShutdown()
@@ -94,44 +97,21 @@ class Driver:
     def gpus(self) -> tuple[Gpu, ...]:
         """All GPUs in index order. One that fails, or does not answer in time, is left out and told by `failures`."""
         count = self._do("counting the GPUs", None, self._nvml.nvmlDeviceGetCount)
-        found: dict[int, Gpu] = {}
-        failed: dict[int, MigctlError] = {}
-        bugs: list[Exception] = []
-
-        def look(index: int) -> None:
-            try:
-                found[index] = self._gpu_at(index)
-            except MigctlError as error:
-                failed[index] = error
-            except Exception as bug:  # noqa: BLE001 -- raised below: a GPU is never missing without a word
-                bugs.append(bug)
-
-        # a thread each: a call that never returns must not keep the others, nor the process, from ending
-        self._stuck = {index: thread for index, thread in self._stuck.items() if thread.is_alive()}
-        threads = {
-            i: threading.Thread(target=look, args=(i,), daemon=True) for i in range(count) if i not in self._stuck
-        }
-        deadline = time.monotonic() + self._answer_timeout_s
-        for thread in threads.values():
-            thread.start()
-        for index, thread in threads.items():
-            thread.join(max(0.0, deadline - time.monotonic()))
-            if thread.is_alive():
-                self._stuck[index] = thread
-        if bugs:
-            raise bugs[0]
-        failed |= {index: no_answer(str(index), self._answer_timeout_s) for index in self._stuck}
-        self._failures = tuple(failed[index] for index in sorted(failed))
-        return tuple(found[index] for index in sorted(found) if index not in failed)
+        found, failed = self._readers.read({index: partial(self._gpu_at, index) for index in range(count)})
+        self._failures = tuple(failed[index] for index in range(count) if index in failed)
+        return tuple(found[index] for index in range(count) if index in found)
 
     def gpu(self, uuid: str) -> Gpu:
-        """The GPU of this UUID."""
-        for gpu in self.gpus():
-            if gpu.uuid == uuid:
-                return gpu
-        if self._failures:
-            raise self._failures[0]
-        raise no_such_gpu(uuid)
+        """The GPU of this UUID; no other one is asked for anything, so none can stand in its way.
+
+        Raises:
+            MigctlError: this GPU fails, or does not answer in time.
+        """
+        key = self._indices.get(uuid, uuid)
+        found, failed = self._readers.read({key: partial(self._gpu_of, uuid)})
+        if key in failed:
+            raise failed[key]
+        return found[key]
 
     def set_mig_mode(self, gpu_uuid: str, enabled: bool) -> MigMode:
         """Change the MIG mode and read it back.
@@ -255,6 +235,11 @@ class Driver:
             self._nvml.nvmlDeviceGetGpuInstanceById(handle, gi_id)
             raise still_there(doing, gpu_uuid)
 
+    def ask(self, doing: str, gpu_uuid: str, question: Callable[[Nvml, Handle], R]) -> R:
+        """Put a question that changes nothing to one GPU, in this thread's turn."""
+        with self._turn(gpu_uuid) as handle:
+            return self._do(doing, gpu_uuid, question, self._nvml, handle)
+
     def device_memory(self, mig_uuid: str) -> tuple[int, int] | None:
         """Used and total memory of a MIG device in MiB; `None` where the driver does not tell or the device is gone."""
         try:
@@ -272,7 +257,15 @@ class Driver:
         handle = self._do(doing, str(index), self._nvml.nvmlDeviceGetHandleByIndex, index)
         uuid = self._do(doing, str(index), self._nvml.nvmlDeviceGetUUID, handle)
         self._handles[uuid] = handle
+        self._indices[uuid] = index
         with self._turn(uuid):
+            return self._do(doing, uuid, reading.read_gpu, self._nvml, handle, index, uuid, self._known)
+
+    def _gpu_of(self, uuid: str) -> Gpu:
+        doing = "reading the GPU"
+        self._handles.pop(uuid, None)  # the old handle of a GPU that is lost would still answer some questions
+        with self._turn(uuid) as handle:
+            index = self._indices[uuid] = self._do(doing, uuid, self._nvml.nvmlDeviceGetIndex, handle)
             return self._do(doing, uuid, reading.read_gpu, self._nvml, handle, index, uuid, self._known)
 
     @contextmanager
@@ -339,15 +332,4 @@ class Driver:
             raise self._refused(error, doing, gpu) from error
 
     def _refused(self, error: Exception, doing: str, gpu: str | None) -> MigctlError:
-        return nvml_error(code_of(error), call=_function_of(error), doing=doing, gpu=gpu)
-
-
-def _function_of(error: Exception) -> str:
-    """The NVML function that raised it: the outermost frame of such a name."""
-    trace = error.__traceback__
-    while trace is not None:
-        name = trace.tb_frame.f_locals.get("nvml_function", trace.tb_frame.f_code.co_name)
-        if name.startswith("nvml"):
-            return str(name)
-        trace = trace.tb_next
-    return "NVML"
+        return nvml_error(code_of(error), call=call_of(error), doing=doing, gpu=gpu)

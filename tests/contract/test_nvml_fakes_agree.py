@@ -73,6 +73,7 @@ LOOK = [
     "nvml.nvmlDeviceGetCount()",
     "nvml.nvmlDeviceGetHandleByIndex(1)",
     "nvml.nvmlDeviceGetHandleByUUID('GPU-none')",
+    "nvml.nvmlDeviceGetIndex(gpu)",
     "nvml.nvmlDeviceGetName(gpu)",
     "nvml.nvmlDeviceGetMigMode(gpu)",
     "nvml.nvmlDeviceGetMinorNumber(gpu)",
@@ -111,6 +112,7 @@ MAKE = [
         for index in (0, 1, 2)
     ],
     "nvml.nvmlDeviceGetName(nvml.nvmlComputeInstanceGetInfo_v2(whole).device)",
+    "nvml.nvmlDeviceGetIndex(nvml.nvmlComputeInstanceGetInfo_v2(whole).device)",
     "[p.pid for p in nvml.nvmlDeviceGetComputeRunningProcesses_v3(nvml.nvmlComputeInstanceGetInfo_v2(whole).device)]",
     "nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlComputeInstanceGetInfo_v2(whole).device).total",
     "nvml.nvmlGpuInstanceGetComputeInstanceById(large, 1)",

@@ -83,6 +83,12 @@ int nvmlShutdown(void) { sessions--; return OK; }
 int nvmlSystemGetDriverVersion(char *text, unsigned size) { FAIL("nvmlSystemGetDriverVersion"); snprintf(text, size, "%s", version); return OK; }
 int nvmlDeviceGetCount_v2(unsigned *count) { FAIL("nvmlDeviceGetCount"); *count = 1; return OK; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { FAIL("nvmlDeviceGetHandleByIndex"); *device = GPU; return index ? INVALID : OK; }
+int nvmlDeviceGetIndex(void *device, unsigned *index) {
+    FAIL("nvmlDeviceGetIndex");
+    Instance *i = by_part(device, 1);
+    *index = i ? i->mig_index : 0;
+    return i || device == GPU ? OK : INVALID;
+}
 int nvmlDeviceGetUUID(void *device, char *text, unsigned size) {
     FAIL("nvmlDeviceGetUUID");
     Instance *i = by_part(device, 1);

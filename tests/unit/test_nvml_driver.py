@@ -13,11 +13,12 @@ from migctl.nvml.codes import Code
 from migctl.nvml.driver import Driver
 from migctl.nvml.errors import mode_pending, no_mig, nvml_error
 from migctl.nvml.listing import whole_compute_profile
-from migctl.nvml.models import board_gpu, boards, resolve_board
+from migctl.nvml.models import board_gpu, boards, parse_boards, resolve_board
 from migctl.nvml.open import open_driver
 from migctl.nvml.reading import sysfs_address, unnamed_profile
 from migctl.nvml.simmodel import SimProcess
 from migctl.nvml.simstate import SimState
+from migctl.nvml.simulator import Simulator
 
 MIG_BOARDS = [key for key in boards() if key != "t4"]
 
@@ -167,6 +168,61 @@ def test_one_lost_gpu_does_not_hide_the_others(path: Path) -> None:
         assert [gpu.index for gpu in driver.gpus()] == [0, 2]
         assert [(failure.id, failure.where) for failure in driver.failures] == [("gpu-lost", "GPU 1")]
         assert driver.gpu(driver.gpus()[1].uuid).index == 2
+
+
+# (what befalls GPU 1, the error for who asks for it)
+BEFALLS: list[tuple[Callable[[SimState], object], str]] = [
+    (lambda state: setattr(state.gpus[1], "lost", True), "gpu-lost"),
+    (lambda state: state.set_fault("nvmlDeviceGetMigMode", effect="hang", gpu=1), "gpu-no-answer"),
+    (lambda state: state.set_fault("nvmlDeviceGetName", code=Code.UNKNOWN, gpu=1), "nvml-unknown"),
+]
+
+
+@pytest.mark.parametrize(("befall", "error"), BEFALLS)
+@pytest.mark.parametrize("known", [True, False], ids=["seen before", "never seen"])
+def test_a_gpu_is_read_alone_whatever_befalls_another(
+    path: Path, befall: Callable[[SimState], object], error: str, *, known: bool
+) -> None:
+    state = SimState.create(path, "a100-40gb,t4,a30")
+    one, two, three = (gpu.uuid for gpu in state.gpus)
+    state.save(path)
+    simulator = Simulator(parse_boards("a100-40gb,t4,a30"), path)
+    with Driver(simulator, simulated="boards", answer_timeout_s=0.2) as driver:
+        if known:
+            driver.gpus()
+        with SimState.edit(path) as state:
+            befall(state)
+        assert [driver.gpu(uuid).index for uuid in (one, three)] == [0, 2]
+        assert raised(lambda: driver.gpu(two)).id == error
+        assert driver.failures == ()
+        assert [driver.gpu(uuid).index for uuid in (three, one)] == [2, 0]
+
+
+def test_a_refusal_names_the_function_that_refused_however_deep_it_was_called(path: Path) -> None:
+    with open_sim(path, prepare=lambda _: None) as driver:
+        gpu = driver.gpus()[0]
+        calls: dict[str, Callable[[], object]] = {
+            "nvmlDeviceGetUUID": driver.gpus,
+            "nvmlDeviceGetMigMode": lambda: driver.gpu(gpu.uuid),
+            "nvmlDeviceSetMigMode": lambda: driver.set_mig_mode(gpu.uuid, enabled=False),
+            "nvmlGpuInstanceGetInfo": lambda: driver.create_gpu_instance(
+                gpu.uuid, gpu.profiles[0], gpu.profiles[0].placements[0]
+            ),
+            "nvmlDeviceCreateGpuInstanceWithPlacement": lambda: driver.create_gpu_instance(
+                gpu.uuid, gpu.profiles[0], gpu.profiles[0].placements[1]
+            ),
+        }
+        told = {}
+        for function, call in calls.items():
+            with SimState.edit(path) as state:
+                state.faults.clear()
+                state.set_fault(function, code=Code.UNKNOWN)
+            if call == driver.gpus:
+                driver.gpus()
+                told[function] = driver.failures[0].data["nvml_call"]
+            else:
+                told[function] = raised(call).data["nvml_call"]
+    assert told == {function: function for function in calls}
 
 
 def test_a_gpu_that_is_not_there_is_said_so(path: Path) -> None:
