@@ -11,6 +11,7 @@ from typing import Final
 
 from migctl.core.cgroups import cgroup_paths, container_of, service_of, slurm_job_of
 from migctl.core.holders import DeviceNode, Holder, KernelModule, Sighting
+from migctl.core.procstat import Stat, parse_stat
 
 _KERNEL_THREAD: Final = 0x00200000
 """PF_KTHREAD of the kernel's include/linux/sched.h: such a process has no files."""
@@ -205,8 +206,8 @@ def _job_of_ancestor(root: Path, pid: int, job_pids: Mapping[int, str]) -> str |
         if pid in job_pids:
             return job_pids[pid]
         seen.add(pid)
-        fields = _stat(root, pid)
-        pid = int(fields[1]) if fields else 0
+        stat = _stat(root, pid)
+        pid = stat.parent if stat else 0
     return None
 
 
@@ -240,20 +241,17 @@ def _user(uid: int | None, root: Path) -> str:
 
 
 def _started(root: Path, pid: int) -> int | None:
-    fields = _stat(root, pid)
-    return int(fields[19]) if fields else None
+    stat = _stat(root, pid)
+    return stat.start_ticks if stat else None
 
 
 def _kernel_thread(root: Path, pid: int) -> bool:
-    fields = _stat(root, pid)
-    return fields is None or bool(int(fields[6]) & _KERNEL_THREAD)
+    stat = _stat(root, pid)
+    return stat is None or bool(stat.flags & _KERNEL_THREAD)
 
 
-def _stat(root: Path, pid: int) -> list[str] | None:
-    """Fields of /proc/PID/stat from the third on: the second, the name, may hold spaces and brackets (proc_pid_stat(5))."""
-    text = _read(root / f"proc/{pid}/stat")
-    fields = text.rpartition(")")[2].split() if text else []
-    return fields if len(fields) > 19 else None
+def _stat(root: Path, pid: int) -> Stat | None:
+    return parse_stat(_read(root / f"proc/{pid}/stat") or "")
 
 
 def _modules(path: Path | None) -> tuple[KernelModule, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.pinning import Process, Thread
+from migctl.core.procstat import Stat, parse_stat
 
 _ROOT = Path("/")
 
@@ -32,9 +33,9 @@ def tree_cpu_s(pid: int, root: Path = _ROOT) -> float | None:
     """
     ticks: list[int] = []
     for member, _ in _family(pid, root):
-        fields = _stat(f"{root}/proc/{member}/stat")
-        if fields is not None:
-            ticks.append(sum(int(field) for field in fields[11:15]))
+        stat = _stat(f"{root}/proc/{member}/stat")
+        if stat is not None:
+            ticks.append(stat.cpu_ticks)
     return sum(ticks) / os.sysconf("SC_CLK_TCK") if ticks else None
 
 
@@ -67,32 +68,30 @@ def _children(pid: int, root: Path) -> list[int] | None:
 def _by_parent(root: Path) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for pid in _numbers(f"{root}/proc"):
-        fields = _stat(f"{root}/proc/{pid}/stat")
-        if fields is not None:
-            found.setdefault(int(fields[1]), []).append(pid)
+        stat = _stat(f"{root}/proc/{pid}/stat")
+        if stat is not None:
+            found.setdefault(stat.parent, []).append(pid)
     return found
 
 
 def _threads(pid: int, root: Path) -> Iterator[Thread]:
     for tid in _numbers(f"{root}/proc/{pid}/task"):
         folder = f"{root}/proc/{pid}/task/{tid}"
-        fields = _stat(f"{folder}/stat")
+        stat = _stat(f"{folder}/stat")
         status = dict(line.partition(":")[::2] for line in (_read(f"{folder}/status") or "").splitlines())
-        if fields is None or "Cpus_allowed_list" not in status or fields[0] == "Z":
+        if stat is None or "Cpus_allowed_list" not in status or stat.ended:
             continue
         yield Thread(
             tid=tid,
             name=status.get("Name", "").strip(),
             cpus=CpuSet.parse(status["Cpus_allowed_list"]),
-            runnable=fields[0] == "R",
-            last_cpu=int(fields[36]),
+            runnable=stat.state == "R",
+            last_cpu=stat.last_cpu,
         )
 
 
-def _stat(path: str) -> list[str] | None:
-    """The fields behind the command's name, which may hold spaces and parentheses; the first is the state."""
-    text = _read(path)
-    return text.rpartition(")")[2].split() if text else None
+def _stat(path: str) -> Stat | None:
+    return parse_stat(_read(path) or "")
 
 
 def _command(pid: int, root: Path) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from migctl.core.procstat import parse_stat
+
 Activation = Literal["immediate", "in-use", "reset-required", "not-supported"]
 Effect = Literal["error", "die", "hang", "pretend", "misplace"]
 
@@ -35,6 +37,8 @@ class SimInstance:
     size: int
     serial: int
     compute: list[SimCompute] = field(default_factory=list)
+    activity: float = 0.0
+    """Part of the time in which its engines work: nothing computes here, so it is what the file says."""
 
 
 @dataclass
@@ -49,10 +53,10 @@ class SimProcess:
     def alive(self) -> bool:
         """Whether the process runs: one that has ended and is not collected yet holds nothing any more."""
         try:
-            text = Path("/proc", str(self.pid), "stat").read_text(errors="replace")
+            stat = parse_stat(Path("/proc", str(self.pid), "stat").read_text(errors="replace"))
         except OSError:
             return False
-        return text.rpartition(")")[2].split()[0] not in ("Z", "X")
+        return stat is not None and not stat.ended
 
 
 @dataclass
@@ -75,6 +79,15 @@ class SimGpu:
     """What a mode change meets where nothing holds the GPU."""
     lost: bool = False
     """It fell off the bus: every question to it is answered GPU_IS_LOST."""
+    power_w: float = 62.0
+    power_limit_w: float = 400.0
+    temperature_c: int = 34
+    sm_clock_mhz: int = 1410
+    sm_clock_max_mhz: int = 1410
+    throttle_reasons: int = 0
+    """nvmlClocksThrottleReason… of this moment."""
+    activity: float = 0.0
+    """Of the whole GPU while it is not in MIG mode, as `SimInstance.activity`."""
     instances: list[SimInstance] = field(default_factory=list)
     processes: list[SimProcess] = field(default_factory=list)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from migctl.core.procstat import parse_stat
 from migctl.errors import HostError, PlanError, Where
 
 _OF_THE_SHELL = ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "PYTHONPATH")
@@ -49,12 +50,12 @@ def environment_of_sudo(pid: int) -> dict[str, str] | None:
             if (folder / "comm").read_text().strip() == "sudo":
                 pairs = (folder / "environ").read_bytes().decode(errors="surrogateescape").split("\0")
                 return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-            stat = (folder / "stat").read_text(errors="replace")
+            stat = parse_stat((folder / "stat").read_text(errors="replace"))
         except OSError:
             return None
-        pid = int(stat[stat.rindex(")") + 2 :].split()[1])
-        if pid <= 1:
+        if stat is None or stat.parent <= 1:
             return None
+        pid = stat.parent
     return None
 
 
