@@ -125,17 +125,6 @@ def resolve(text: str, values: Mapping[str, str], *, where: Where | str | None =
     return _REFERENCE.sub(value, text)
 
 
-def check_references(text: str, *, where: Where | str | None = None) -> None:
-    """Whether every `${MIGCTL_…}` in a text names something that jobs are told, before any value is known.
-
-    Raises:
-        PlanError: no such name.
-    """
-    for match in _REFERENCE.finditer(text):
-        if match[1] not in HANDED:
-            raise _unknown(match[1], where)
-
-
 def shm_size_bytes(num_workers: int, memory_total_mib: int | None) -> int:
     """Default size of /dev/shm: 1 GiB for each loader worker and the main process, at most half of RAM.
 
