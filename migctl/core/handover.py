@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from migctl.core.cpuset import CpuSet
@@ -98,6 +99,17 @@ def environment(
     return tuple(told)
 
 
+def writable_places(user: str) -> dict[str, str]:
+    """For a uid that the image does not know: HOME is `/` there, and getpwuid fails (torch inductor)."""
+    return {
+        "HOME": "/tmp",
+        "USER": user,
+        "LOGNAME": user,
+        "XDG_CACHE_HOME": "/tmp/.cache",
+        "TORCHINDUCTOR_CACHE_DIR": "/tmp/.cache/torchinductor",
+    }
+
+
 def resolve(text: str, values: Mapping[str, str], *, where: Where | str | None = None) -> str:
     """Replace `${MIGCTL_NAME}`, also with `:-default` and `:?message`; every other text stays as it is.
 
@@ -123,6 +135,28 @@ def resolve(text: str, values: Mapping[str, str], *, where: Where | str | None =
         )
 
     return _REFERENCE.sub(value, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A `${MIGCTL_NAME}` inside a text, for whoever writes it in another language's way."""
+
+    name: str
+    sign: str = ""
+    """`-` with a default in `word`, `?` with a message there, else nothing."""
+    word: str = ""
+
+
+def parts(text: str) -> Iterator[str | Reference]:
+    """The text in pieces: literal ones, and the references between them."""
+    here = 0
+    for match in _REFERENCE.finditer(text):
+        if match.start() > here:
+            yield text[here : match.start()]
+        yield Reference(match[1], match[2] or "", match[3] or "")
+        here = match.end()
+    if here < len(text):
+        yield text[here:]
 
 
 def shm_size_bytes(num_workers: int, memory_total_mib: int | None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from migctl.core.choices import CpuShare, CpuSplit, Finish, Numa, Reboot, RetryOn, RuntimeName, Storage, Strategy
+from migctl.core.clusters import EngineName, KubernetesSettings, SlurmSettings
 from migctl.core.cpuset import CpuSet
 from migctl.errors import Notice, Where
 
@@ -126,6 +127,8 @@ class Job:
     where: Where | None = None
     places: tuple[tuple[str, Where], ...] = field(default=(), repr=False, compare=False)
     """Where the values stand that may turn out wrong only on the machine."""
+    keys: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """The keys that the file gives, here or under defaults; matrix and replicas are unfolded and left out."""
     request: GpuRequest = Auto()
     gpus: tuple[GpuSelector, ...] = ()
     """Empty: the plan's."""
@@ -223,8 +226,13 @@ class Plan:
     on_finish: Finish = Finish.KEEP
     on_reboot: Reboot = Reboot.HOLD
     notify: tuple[Notify, ...] = ()
+    engine: EngineName = EngineName.LOCAL
+    slurm: SlurmSettings = SlurmSettings()
+    kubernetes: KubernetesSettings = KubernetesSettings()
     notices: tuple[Notice, ...] = ()
     places: tuple[tuple[str, Where], ...] = field(default=(), repr=False, compare=False)
+    """As a job's, of the plan's own keys."""
+    keys: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """As a job's, of the plan's own keys."""
 
     def place(self, key: str) -> Where | None:

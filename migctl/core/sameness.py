@@ -11,7 +11,7 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.plan import Job
 
 # Where a job stands in the file says nothing about what it is.
-_PLACE = frozenset({"where", "places", "origin"})
+_PLACE = frozenset({"where", "places", "keys", "origin"})
 # When it runs, and whether once more, can change while it waits or runs: it stays the same job.
 _TURN = frozenset({"needs", "stage", "priority", "retries", "retry_on", "timeout_s", "expect_s", "resumable"})
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from migctl.core.choices import RuntimeName
-from migctl.core.handover import environment, resolve, shm_size_bytes
+from migctl.core.handover import environment, resolve, shm_size_bytes, writable_places
 from migctl.core.labels import LABEL
 from migctl.core.plan import Job, Plan
 from migctl.core.record import Record
@@ -61,7 +61,8 @@ class LaunchPad:
         values = dict(handed)
         own = tuple((name, resolve(value, values)) for name, value in job.environment)
         device = self._device(record)
-        merged = {**(_home(self.caller) if in_container and job.user is None else {}), **values, **dict(own)}
+        places = writable_places(self.caller.name) if in_container and job.user is None else {}
+        merged = {**places, **values, **dict(own)}
         if not in_container:
             merged = {**self.environ, **merged}
         return Launch(
@@ -144,17 +145,6 @@ def labels(
         **(device.labels() if device is not None else {}),
     }
     return (*job.labels, *((LABEL + key, value) for key, value in own.items()))
-
-
-def _home(caller: Caller) -> dict[str, str]:
-    """Writable places for a uid that the image does not know: HOME is `/` there, and getpwuid fails (torch inductor)."""
-    return {
-        "HOME": "/tmp",
-        "USER": caller.name,
-        "LOGNAME": caller.name,
-        "XDG_CACHE_HOME": "/tmp/.cache",
-        "TORCHINDUCTOR_CACHE_DIR": "/tmp/.cache/torchinductor",
-    }
 
 
 def _user(job: Job, caller: Caller) -> str | None:
