@@ -154,8 +154,8 @@ def whole_profile(gpu: Gpu) -> Profile:
 class Patience:
     """When a job has waited long enough for room to be kept free for it; either limit is enough."""
 
-    age_s: float = 1800.0
-    passed: int = 14
+    age_s: float = 86400.0
+    passed: int = 16
     """Jobs behind it in the queue that were started since it could have been."""
 
 
