@@ -165,11 +165,7 @@ class Patience:
                 refusal = error
             if made():
                 raise refusal
-            if halt.interrupted:
-                # With the refusal's data: it tells that nothing was made.
-                raise Interrupted(
-                    "interrupted", "interrupted while somebody holds the GPU", where=refusal.where, data=refusal.data
-                ) from refusal
+            _heed(halt, refusal)
             waited_s = time.monotonic() - began
             if waited_s + pause_s <= self.moment_s and not halt.is_set():
                 halt.wait(pause_s)
@@ -186,6 +182,15 @@ class Patience:
                 self.say(waiting(sighting, purpose, left_s))
                 told = True
             wait_for_an_end(ends_of(sighting), min(LOOK_AGAIN_S, left_s), halt)
+            _heed(halt, refusal)
+
+
+def _heed(halt: Halt, refusal: MigctlError) -> None:
+    """A signal ends it, with the refusal's data: they tell that nothing was made."""
+    if halt.interrupted:
+        raise Interrupted(
+            "interrupted", "interrupted while somebody holds the GPU", where=refusal.where, data=refusal.data
+        ) from refusal
 
 
 def waiting(sighting: Sighting, purpose: Purpose, left_s: float) -> str:
