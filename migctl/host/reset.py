@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from migctl.errors import HostError
-from migctl.host.commands import Answer, ask, find_program
+from migctl.programs import Answer, ask, find_program
 
 _TIMEOUT_S: Final = 180.0
 """A reset takes some seconds; of GPUs joined by NVLink more."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from migctl.errors import HostError
-from migctl.host.commands import ask, find_program
+from migctl.programs import ask, find_program
 
 _ASK_S: Final = 10.0
 _CHANGE_S: Final = 120.0
@@ -34,7 +34,7 @@ class Systemd:
         if not units:
             return ()
         answer = ask([self._systemctl(), "is-active", *units], self._environ, _ASK_S)
-        states = answer.text.split()
+        states = answer.output.split()
         return tuple(unit for unit, state in zip(units, states, strict=False) if state in ("active", "reloading"))
 
     def stop(self, unit: str) -> None:

@@ -13,8 +13,8 @@ from migctl.errors import HostError
 from migctl.runtimes import cdi_files
 from migctl.runtimes.access import Way
 from migctl.runtimes.cdi_spec import DriverEdits, device_name, specification
-from migctl.runtimes.container_readback import Found, gpu_inside
-from migctl.runtimes.device_nodes import Run, Unknown, is_node, make_nodes
+from migctl.runtimes.container_readback import gpu_inside
+from migctl.runtimes.device_nodes import Unknown, is_node, make_nodes
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.driver_files import driver_edits
 from migctl.runtimes.engine_abilities import EngineAbilities
@@ -22,6 +22,7 @@ from migctl.runtimes.engine_link import EngineLink
 from migctl.runtimes.facts import CdiEntry
 from migctl.runtimes.gpu_device import GpuDevice
 from migctl.runtimes.launch import Launch
+from migctl.runtimes.readback import Found
 
 
 class ContainerDevices:
@@ -32,7 +33,6 @@ class ContainerDevices:
         abilities: its way to a GPU.
         environ: the caller's environment; its PATH finds NVIDIA's programs.
         root: below which /dev and /proc of the GPU's driver lie.
-        run: how nvidia-modprobe and nvidia-smi are run.
     """
 
     def __init__(
@@ -41,13 +41,11 @@ class ContainerDevices:
         abilities: EngineAbilities,
         environ: Mapping[str, str],
         root: Path,
-        run: Run | None = None,
     ) -> None:
         self._link = link
         self._abilities = abilities
         self._environ = environ
         self._root = root
-        self._run = run
         self._lock = threading.Lock()
         self._driver: DriverEdits | None = None
 
@@ -63,7 +61,7 @@ class ContainerDevices:
         access = self._abilities.access(simulated=launch.simulated)
         if device is None or launch.simulated or not access.usable:
             return
-        nodes = make_nodes(device, self._root, self._run)
+        nodes = make_nodes(device, self._root, self._environ)
         if access.way is not Way.CDI:
             return
         if isinstance(nodes, Unknown):

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from migctl.errors import HostError
+from migctl.programs import ask, with_system_path
 from migctl.runtimes.gpu_device import GpuDevice
 
 CAPABILITIES = "proc/driver/nvidia/capabilities"
@@ -27,9 +27,6 @@ MAKE_DEADLINE_S = 5.0
 """How long a node may take to appear after its maker has ended (udev may still be at work)."""
 _PROGRAM_TIMEOUT_S = 60.0
 _POLL_S = 0.05
-
-Run = Callable[[Sequence[str]], bool]
-"""Runs a program to its end; whether it was there and succeeded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,31 +79,31 @@ def find_nodes(device: GpuDevice, root: Path) -> DeviceNodes | Unknown:
     )
 
 
-def make_nodes(device: GpuDevice, root: Path, run: Run | None = None) -> DeviceNodes | Unknown:
+def make_nodes(device: GpuDevice, root: Path, environ: Mapping[str, str]) -> DeviceNodes | Unknown:
     """Find the nodes and have NVIDIA's own programs make those that are missing; looked for again afterwards.
 
     Args:
         device: whose nodes.
         root: below which /dev and /proc lie.
-        run: how nvidia-modprobe and nvidia-smi are run.
+        environ: the caller's environment; nvidia-modprobe and nvidia-smi are on its PATH or among the system's programs.
 
     Raises:
         HostError: no-device-node: one is still missing, so a container would start without its GPU.
     """
-    run = run or run_program
+    system = with_system_path(environ)
     nodes = find_nodes(device, root)
     if isinstance(nodes, Unknown) or not missing_nodes(nodes):
         return nodes
     lacking = set(missing_nodes(nodes))
     for node, file in zip(nodes.capabilities, capability_files(device, root), strict=True):
         if node in lacking:
-            run(("nvidia-modprobe", "-f", str(file)))
+            ask(("nvidia-modprobe", "-f", str(file)), system, _PROGRAM_TIMEOUT_S)
     if nodes.gpu in lacking:
-        run(("nvidia-modprobe", "-c", str(device.minor)))
+        ask(("nvidia-modprobe", "-c", str(device.minor)), system, _PROGRAM_TIMEOUT_S)
     if lacking & set(nodes.control):
-        run(("nvidia-modprobe", "-u", "-c", str(device.minor)))
+        ask(("nvidia-modprobe", "-u", "-c", str(device.minor)), system, _PROGRAM_TIMEOUT_S)
     if missing_nodes(nodes):
-        run(("nvidia-smi", "-L"))
+        ask(("nvidia-smi", "-L"), system, _PROGRAM_TIMEOUT_S)
     deadline = time.monotonic() + MAKE_DEADLINE_S
     while (left := missing_nodes(nodes)) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
@@ -136,24 +133,6 @@ def number_of(path: Path) -> int | None:
     except OSError:
         return None
     return found.st_rdev if stat.S_ISCHR(found.st_mode) else None
-
-
-def run_program(command: Sequence[str]) -> bool:
-    """Run one of NVIDIA's programs, its output thrown away: what counts is what is there afterwards."""
-    path = f"{os.environ.get('PATH') or os.defpath}:/usr/sbin:/sbin:/usr/bin"
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_PROGRAM_TIMEOUT_S,
-            check=False,
-            env={**os.environ, "PATH": path},
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
 
 
 def _capability_minor(file: Path, root: Path, device: GpuDevice) -> int:

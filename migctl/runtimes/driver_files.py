@@ -8,13 +8,11 @@ the names that programs link to; that is enough for images whose linker looks th
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from migctl.programs import ask, find_program, with_system_path
 from migctl.runtimes.cdi_spec import DriverEdits, Mount, mount_edit, toolkit_edits
 
 PROGRAMS = (
@@ -39,37 +37,30 @@ LIBRARIES = (
     "libnvidia-pkcs11-openssl3",
     "libnvidia-nscq",
 )
-SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TIMEOUT_S = 60.0
 
 
 def driver_edits(environ: Mapping[str, str], root: Path = Path("/")) -> DriverEdits:
     """The edits for any container with a GPU; empty ones where neither the toolkit nor the linker's cache knows the driver."""
-    path = f"{environ.get('PATH') or os.defpath}:{SEARCH}"
-    toolkit = shutil.which("nvidia-ctk", path=path)
-    if toolkit is not None:
-        found = _ask_toolkit(toolkit, path)
-        if found is not None:
-            return found
-    return _from_cache(path, root)
+    system = with_system_path(environ)
+    return _ask_toolkit(system) or _from_cache(system, root)
 
 
-def _ask_toolkit(program: str, path: str) -> DriverEdits | None:
-    text = _output([program, "cdi", "generate", "--format=json"], path)
+def _ask_toolkit(system: Mapping[str, str]) -> DriverEdits | None:
+    answer = ask(["nvidia-ctk", "cdi", "generate", "--format=json"], system, _TIMEOUT_S)
     try:
-        spec = json.loads(text)
+        spec = json.loads(answer.output) if answer.ok else None
     except ValueError:
         return None
     edits = toolkit_edits(spec) if isinstance(spec, dict) else None
     return edits if edits is not None and edits.mounts else None
 
 
-def _from_cache(path: str, root: Path) -> DriverEdits:
-    ldconfig = shutil.which("ldconfig", path=path)
-    text = _output([ldconfig, "-p"], path) if ldconfig is not None else ""
-    mounts = [mount_edit(mount) for mount in cached_libraries(text, root)]
+def _from_cache(system: Mapping[str, str], root: Path) -> DriverEdits:
+    answer = ask(["ldconfig", "-p"], system, _TIMEOUT_S)
+    mounts = [mount_edit(mount) for mount in cached_libraries(answer.output if answer.ok else "", root)]
     for name in PROGRAMS:
-        program = shutil.which(name, path=path)
+        program = find_program(name, system)
         if program is not None and mounts:
             mounts.append(mount_edit(Mount(host=program, container=f"/usr/bin/{name}")))
     return DriverEdits(source="the linker's cache", mounts=tuple(mounts))
@@ -106,21 +97,3 @@ def _version(root: Path, link: str) -> str:
     """`580.65.06` of libcuda.so.580.65.06."""
     match = re.search(r"\.so\.(\d+\.\d+(?:\.\d+)?)$", _target(root, link).name)
     return match[1] if match else ""
-
-
-def _output(command: list[str], path: str) -> str:
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_TIMEOUT_S,
-            check=False,
-            text=True,
-            errors="replace",
-            env={**os.environ, "PATH": path},
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""

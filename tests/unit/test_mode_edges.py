@@ -14,7 +14,6 @@ import pytest
 
 from migctl.core.services import monitoring_units, start_order
 from migctl.errors import HostError
-from migctl.host.commands import ask
 from migctl.host.endings import wait_for_an_end
 from migctl.host.pauses import Pause, read_pause, write_pause
 from migctl.host.procfs import process_start_ticks
@@ -23,6 +22,7 @@ from migctl.host.systemd import Systemd
 from migctl.nvml.open import simulated_reset
 from migctl.nvml.simdevices import gpu_node
 from migctl.nvml.simstate import SimState
+from migctl.programs import ask
 from tests.support.other_user import SOMEBODY, as_user, needs_root, open_folder
 
 BOOT = "0c5a7a0e-7d4d-4f0e-9f1c-0f2f6c1f9a11"
