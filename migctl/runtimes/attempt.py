@@ -4,11 +4,12 @@
 - lock: held (flock) from before the shim exists until the job's last process is gone
 - pid.json: written before the job's first instruction
 - log: stdout and stderr, byte for byte
-- exit.json: written after the job's last process
+- exit.json: written after the job's last process, in room that was taken on the disk (exit.json.new) before its first instruction
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -25,6 +26,8 @@ from migctl.errors import Busy, HostError
 from migctl.runtimes import proc
 
 LAUNCH, LOCK, PID, LOG, EXIT = "launch.json", "lock", "pid.json", "log", "exit.json"
+FRESH = ".new"
+"""Behind the name of a record that is not whole yet."""
 START_DEADLINE_S = 30.0
 """How long a shim may take until its job is recorded."""
 _READER_PATIENCE_S = 1.0
@@ -71,7 +74,7 @@ class Attempt:
     def write(self, name: str, record: Mapping[str, object]) -> None:
         """A record, whole or not at all, as the folder's owner's file (0600)."""
         folder = self._open()
-        fresh = f"{name}.new"
+        fresh = name + FRESH
         try:
             try:
                 os.unlink(fresh, dir_fd=folder)
@@ -87,7 +90,7 @@ class Attempt:
                 os.fsync(fd)
             os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError as error:
-            raise HostError("unwritable", f"{name} cannot be written: {error.strerror}", where=self.folder) from None
+            raise _unwritten(error, f"{name} cannot be written", self.folder) from None
         finally:
             os.close(folder)
 
@@ -102,7 +105,7 @@ class Attempt:
             fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
             _give(fd, folder)
         except OSError as error:
-            raise HostError("unwritable", f"lock cannot be made: {error.strerror}", where=self.folder) from None
+            raise _unwritten(error, "lock cannot be made", self.folder) from None
         finally:
             os.close(folder)
         deadline = time.monotonic() + _READER_PATIENCE_S
@@ -182,7 +185,7 @@ class Attempt:
 
     def forget(self) -> None:
         """Take away what makes the folder a unit, environment included; log and exit record stay."""
-        for name in (LAUNCH, PID, LOCK):
+        for name in (LAUNCH, PID, PID + FRESH, EXIT + FRESH, LOCK):
             try:
                 os.unlink(f"{self.folder}/{name}")  # noqa: PTH108 -- the folder is a plain string
             except (FileNotFoundError, NotADirectoryError):
@@ -191,6 +194,19 @@ class Attempt:
                 raise HostError(
                     "unwritable", f"{name} cannot be removed: {error.strerror}", where=self.folder
                 ) from None
+
+
+def disk_full(number: int | None, message: str, folder: str) -> Busy | None:
+    """The error for a failed write, by its error number, where room can be made; `None` for any other failure."""
+    if number not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return None
+    hint = f"make room, then run the same command again: df -h {folder}"
+    return Busy("disk-full", message, where=folder, hint=hint)
+
+
+def _unwritten(error: OSError, message: str, folder: str) -> Busy | HostError:
+    full = disk_full(error.errno, f"{message}: {error.strerror}", folder)
+    return full or HostError("unwritable", f"{message}: {error.strerror}", where=folder)
 
 
 def _give(fd: int, folder: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from migctl.runtimes.device_nodes import DeviceNodes, Unknown, find_nodes, numbe
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.engine_client import Engine
 from migctl.runtimes.gpu_device import GpuDevice
+from migctl.runtimes.readback import Found, cpus_of
 
 _OF_GPUS = re.compile(r"nvidia\d+")
 _OF_CAPABILITIES = re.compile(r"nvidia-cap\d+")
@@ -23,22 +23,24 @@ Held = Mapping[str, int | None]
 """Node's name → the kernel's number, `None` where only the name could be seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What was found of the GPU inside."""
+def cpus_inside(unit: Unit, wanted: CpuSet, *, local: bool) -> Found:
+    """Whether a running container is on its CPUs: a rootless engine drops a cpuset that it was not delegated, with a mere warning.
 
-    ok: bool | None
-    """`None` = could not be told."""
-    reason: str = ""
-
-
-def wrong_cpus(unit: Unit, wanted: CpuSet, *, local: bool) -> str | None:
-    """A rootless engine drops a cpuset that it was not delegated, with a mere warning."""
+    Args:
+        unit: the container.
+        wanted: by its label; none for one that was made without.
+        local: the engine's pids are this machine's.
+    """
     wanted = wanted or unit.cpus or CpuSet()
-    seen = proc.cpus_allowed(unit.pid) if local and unit.pid is not None else unit.cpus
-    if not wanted or seen is None or seen == wanted:
-        return None
-    return f"not on its CPUs: wanted {wanted}, the kernel allows {seen or 'all'}"
+    if not wanted:
+        return Found(True)
+    if not local and unit.cpus is not None and unit.cpus != wanted:
+        return Found(False, f"not on its CPUs: wanted {wanted}, the engine gave it {unit.cpus or 'all'}")
+    if not local:
+        return Found(None, "the engine is on another machine")
+    if unit.pid is None:
+        return Found(None, "the engine does not tell its process")
+    return cpus_of(unit.pid, unit.pid_start, wanted)
 
 
 def gpu_inside(engine: Engine, unit: Unit, device: GpuDevice, root: Path) -> Found:

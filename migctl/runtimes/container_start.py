@@ -12,11 +12,11 @@ from migctl.core.observed import Unit
 from migctl.core.record import JobState
 from migctl.errors import HostError
 from migctl.runtimes.container_devices import ContainerDevices
-from migctl.runtimes.container_readback import labelled_cpus, wrong_cpus
-from migctl.runtimes.container_stop import KILL_DEADLINE_S
+from migctl.runtimes.container_readback import cpus_inside, labelled_cpus
 from migctl.runtimes.container_units import unit_of
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.engine_client import Engine
+from migctl.runtimes.stuck import KILL_DEADLINE_S
 
 CDI_DEADLINE_S = 3.0
 """How long an engine may not know a CDI file that is there: it learns of files by a notice of the kernel's, a moment later."""
@@ -34,14 +34,16 @@ def start_container(engine: Engine, devices: ContainerDevices, handle: str, name
     unit = unit_of(data, local=local)
     if unit.state is not JobState.RUNNING:
         return unit
-    wrong = wrong_cpus(unit, labelled_cpus(data, LABEL + "cpus"), local=local)
-    if wrong is None:
+    cpus = cpus_inside(unit, labelled_cpus(data, LABEL + "cpus"), local=local)
+    wrong = cpus.reason
+    if cpus.ok is not False:
         gpu = devices.verify(unit, data)
-        if gpu.ok:
-            return unit
-        if gpu.ok is None:
+        if gpu.ok is not False:
+            unknown = "; ".join(filter(None, (cpus.told("its CPUs"), gpu.told("its GPU"))))
+            if not unknown:
+                return unit
             now = unit_of(_inspect(engine, handle, name), local=local)
-            return now if now.state.ended else replace(unit, reason=f"its GPU could not be verified: {gpu.reason}")
+            return now if now.state.ended else replace(unit, reason=unknown)
         wrong = f"no GPU: {gpu.reason}"
     _kill(engine, handle, name)
     ended = unit_of(_inspect(engine, handle, name), local=local)

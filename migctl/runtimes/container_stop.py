@@ -10,9 +10,8 @@ from migctl.errors import Busy, HostError, MigctlError
 from migctl.runtimes import proc
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.engine_client import Engine
+from migctl.runtimes.stuck import KILL_DEADLINE_S, STUCK, process_stuck
 
-KILL_DEADLINE_S = 30.0
-"""How long the engine may take to kill a container after the grace before its process counts as stuck in the kernel."""
 _POLL_S = 0.1
 
 
@@ -35,7 +34,7 @@ def stop_container(engine: Engine, handle: str, grace_s: float, hurry: threading
             deadline = time.monotonic() + KILL_DEADLINE_S
             _kill(engine, handle)
     error = answers[0] if answers else None
-    if thread.is_alive() or (error is not None and error.id == "process-stuck"):
+    if thread.is_alive() or (error is not None and error.id == STUCK):
         raise _stuck(engine, handle, local=local)
     if error is not None:
         raise error
@@ -64,11 +63,5 @@ def _stuck(engine: Engine, handle: str, *, local: bool) -> Busy:
         data = engine.client.inspect_container(handle)
     pid = data["State"].get("Pid") or None
     below = [pid, *proc.descendants(pid)] if pid is not None and local else []
-    stuck = next((p for p in reversed(below) if proc.is_alive(p, None)), pid)
-    return Busy(
-        "process-stuck",
-        f"process {stuck} of container {handle[:12]} does not die of SIGKILL: {proc.why_stuck(stuck if local else None)}",
-        where=str(data["Name"]).lstrip("/"),
-        hint="it ends when the device or file server it waits for answers, or at a reboot; then migctl down again",
-        data={"pid": stuck},
-    )
+    name = str(data["Name"]).lstrip("/")
+    return process_stuck([*reversed(below), pid], f" of container {handle[:12]}", name, local=local)

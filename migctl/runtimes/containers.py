@@ -14,13 +14,14 @@ from migctl.core.labels import LABEL
 from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.errors import Busy, HostError, MigctlError, Notice, Problems
 from migctl.runtimes.container_gpu import lost_gpus, takes_its_gpu_from_a_hook
-from migctl.runtimes.container_stop import KILL_DEADLINE_S, stop_container
+from migctl.runtimes.container_stop import stop_container
 from migctl.runtimes.container_units import each, is_foreign, is_ours, leftover_of, unit_of
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.engine_client import Engine
 from migctl.runtimes.engine_link import EngineLink
 from migctl.runtimes.logfile import write_log
 from migctl.runtimes.socket_client import SocketClient, is_missing
+from migctl.runtimes.stuck import KILL_DEADLINE_S
 
 if TYPE_CHECKING:
     # What only those who start jobs need is loaded by them: `status` looks at containers and is gone.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Where
 from migctl.runtimes.endpoint import Endpoint
 from migctl.runtimes.socket_client import Refused
+from migctl.runtimes.stuck import STUCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         r"did not receive an exit event|failed to kill container|[Cc]annot kill container|tried to kill container",
         Busy,
-        "process-stuck",
+        STUCK,
         "the engine could not kill the container's processes: {0}",
         "migctl down again",
     ),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.procstat import Stat, parse_stat
 
 PROC = Path("/proc")
 
@@ -15,25 +17,24 @@ def boot_id() -> str:
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
-def _stat(pid: int) -> list[str] | None:
-    """Fields of /proc/PID/stat from the third on: the second, the name, may hold spaces and brackets."""
+def stat(pid: int) -> Stat | None:
+    """Its line of numbers; `None` when there is no such process."""
     try:
-        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+        return parse_stat((PROC / str(pid) / "stat").read_text(errors="replace"))
     except OSError:
         return None
-    return text[text.rindex(")") + 2 :].split()
 
 
 def start_ticks(pid: int) -> int | None:
-    """Start time in clock ticks since boot (proc_pid_stat(5), field 22); `None` when there is no such process."""
-    fields = _stat(pid)
-    return None if fields is None else int(fields[19])
+    """Start time in clock ticks since boot; `None` when there is no such process."""
+    found = stat(pid)
+    return None if found is None else found.start_ticks
 
 
 def parent(pid: int) -> int | None:
-    """The pid of the parent (field 4); `None` when there is no such process."""
-    fields = _stat(pid)
-    return None if fields is None else int(fields[1])
+    """The pid of the parent; `None` when there is no such process."""
+    found = stat(pid)
+    return None if found is None else found.parent
 
 
 def words(pid: int) -> list[str]:
@@ -46,8 +47,8 @@ def words(pid: int) -> list[str]:
 
 def is_alive(pid: int, ticks: int | None) -> bool:
     """This very process still runs; a zombie does not."""
-    fields = _stat(pid)
-    return fields is not None and (ticks is None or int(fields[19]) == ticks) and fields[0] not in "ZX"
+    found = stat(pid)
+    return found is not None and (ticks is None or found.start_ticks == ticks) and not found.ended
 
 
 def open_pidfd(pid: int | None, ticks: int | None) -> int | None:
@@ -65,17 +66,36 @@ def open_pidfd(pid: int | None, ticks: int | None) -> int | None:
     return None
 
 
-def cpus_allowed(pid: int) -> CpuSet | None:
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What the kernel does not show of a living process, and why."""
+
+    reason: str
+
+
+def cpus_allowed(pid: int) -> CpuSet | Unread | None:
     """The CPUs that the kernel lets the process run on (Cpus_allowed_list); `None` when it is gone."""
+    file = PROC / str(pid) / "status"
     try:
-        text = (PROC / str(pid) / "status").read_text(errors="replace")
-    except OSError:
-        return None
+        text = file.read_text(errors="replace")
+    except OSError as error:
+        # Where /proc hides the processes of others (hidepid) a living one looks like none at all; a signal tells.
+        return Unread(f"{file} cannot be read: {error.strerror}") if _exists(pid) else None
     for line in text.splitlines():
         name, _, value = line.partition(":")
         if name == "Cpus_allowed_list":
             return CpuSet.parse(value)
-    return None
+    return Unread(f"{file} has no Cpus_allowed_list")
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def descendants(pid: int) -> list[int]:
@@ -83,9 +103,9 @@ def descendants(pid: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for entry in os.listdir(PROC):  # noqa: PTH208 -- names only: hundreds of Path objects are not wanted here
         if entry.isdigit():
-            fields = _stat(int(entry))
-            if fields is not None:
-                children.setdefault(int(fields[1]), []).append(int(entry))
+            above = parent(int(entry))
+            if above is not None:
+                children.setdefault(above, []).append(int(entry))
     found: list[int] = []
     todo = [pid]
     while todo:
@@ -103,6 +123,6 @@ def why_stuck(pid: int | None) -> str:
         channel = (PROC / str(pid) / "wchan").read_text().strip("\0\n ")
     except OSError:
         channel = ""
-    fields = _stat(pid)
-    state = fields[0] if fields is not None else "gone"
+    found = stat(pid)
+    state = found.state if found is not None else "gone"
     return f"state {state}, waits in {channel if channel not in ('', '0') else 'an unknown place'}"

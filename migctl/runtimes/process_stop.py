@@ -14,9 +14,8 @@ from migctl.runtimes import proc
 from migctl.runtimes.attempt import PID, Attempt
 from migctl.runtimes.bare import Bare
 from migctl.runtimes.logfile import ended_within
+from migctl.runtimes.stuck import KILL_DEADLINE_S, process_stuck
 
-KILL_DEADLINE_S = 30.0
-"""How long a killed process may take to die before it counts as stuck in the kernel."""
 _POLL_S = 0.1
 
 
@@ -76,13 +75,7 @@ def stop_bare(bare: Bare, grace_s: float, hurry: threading.Event | None) -> None
         deadline = time.monotonic() + KILL_DEADLINE_S
         for ending in (main, whole, *below):
             if not ended_within(ending, max(0.0, deadline - time.monotonic())):
-                raise Busy(
-                    "process-stuck",
-                    f"process {bare.pid} does not die of SIGKILL: {proc.why_stuck(bare.pid)}",
-                    where=f"process {bare.pid}",
-                    hint="it ends when the device or file server it waits for answers, or at a reboot; then migctl down again",
-                    data={"pid": bare.pid},
-                )
+                raise process_stuck([bare.pid], "", f"process {bare.pid}")
     finally:
         for fd in (main, whole, *below):
             if fd is not None:
@@ -118,11 +111,4 @@ def _ended_or_hurried(pidfd: int, grace_s: float, hurry: threading.Event | None)
 def _stuck(attempt: Attempt, unit: Unit) -> Busy:
     started = attempt.read(PID) or {}
     below = proc.descendants(started["shim_pid"]) if started else []
-    pid = next((p for p in (unit.pid, *below) if p is not None and proc.is_alive(p, None)), None)
-    return Busy(
-        "process-stuck",
-        f"process {pid} of {unit.job} does not die of SIGKILL: {proc.why_stuck(pid)}",
-        where=attempt.folder,
-        hint="it ends when the device or file server it waits for answers, or at a reboot; then migctl down again",
-        data={"pid": pid},
-    )
+    return process_stuck([unit.pid, *below], f" of {unit.job}", attempt.folder)

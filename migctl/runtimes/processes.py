@@ -17,12 +17,14 @@ from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError, MigctlError, Notice, PlanError, Problems
 from migctl.runtimes import proc
-from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt, unwritable
+from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt, disk_full
 from migctl.runtimes.bare import Bare
 from migctl.runtimes.logfile import ended_within, follow_log, read_log, write_log
-from migctl.runtimes.process_stop import KILL_DEADLINE_S, stop_bare, stop_process
+from migctl.runtimes.process_stop import stop_bare, stop_process
 from migctl.runtimes.program import caller_environment, find_program, home_of, resolve_user
+from migctl.runtimes.readback import Found, cpus_of
 from migctl.runtimes.shim_start import REFUSE, read_answer, send_task, started_shim
+from migctl.runtimes.stuck import KILL_DEADLINE_S
 
 if TYPE_CHECKING:
     from migctl.core.adoption import Leftover
@@ -162,15 +164,15 @@ class Processes:
                 if answer != "ready":
                     raise _not_started(answer, handle)
                 unit = self._known(attempt)
-                wrong = _wrong_cpus(unit)
-                if wrong is not None:
+                cpus = _cpus_of(unit)
+                if cpus.ok is False:
                     os.write(go, REFUSE)
         finally:
             os.close(lock)
-        if wrong is not None:
+        if cpus.ok is False:
             self.wait(handle, KILL_DEADLINE_S)
-            return replace(self._known(attempt), state=JobState.FAILED, reason=wrong)
-        return unit
+            return replace(self._known(attempt), state=JobState.FAILED, reason=cpus.reason)
+        return replace(unit, reason=cpus.told("its CPUs")) if cpus.ok is None else unit
 
     def _known(self, attempt: Attempt) -> Unit:
         unit = attempt.unit()
@@ -326,14 +328,12 @@ class Processes:
 def _not_started(answer: str, handle: str) -> Busy | HostError:
     """What the supervisor said when it could not begin: an error number and words, or nothing."""
     number, _, words = answer.partition(" ")
-    if number.isdecimal():
-        return unwritable(int(number), f"the job could not begin: {words}", handle)
-    return HostError("not-started", answer or "the job's supervisor died at its start", where=handle)
+    if number.isdecimal() and (full := disk_full(int(number), f"the job could not begin: {words}", handle)) is not None:
+        return full
+    told = words if number.isdecimal() else answer
+    return HostError("not-started", told or "the job's supervisor died at its start", where=handle)
 
 
-def _wrong_cpus(unit: Unit) -> str | None:
-    """What differs between the CPUs wanted and those the kernel allows the waiting job, if anything does."""
-    allowed = proc.cpus_allowed(unit.pid) if unit.pid is not None else None
-    if allowed is None or not unit.cpus or allowed == unit.cpus:
-        return None
-    return f"not on its CPUs: wanted {unit.cpus}, the kernel allows {allowed}"
+def _cpus_of(unit: Unit) -> Found:
+    """Whether the waiting job is on its CPUs."""
+    return cpus_of(unit.pid, unit.pid_start, unit.cpus) if unit.pid is not None and unit.cpus else Found(True)

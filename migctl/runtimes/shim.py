@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 PR_SET_CHILD_SUBREAPER = 36
 """prctl(2): orphans below become children of the shim, so that none escapes the final SIGKILL."""
+RECORD_BYTES = 1024
+"""More than a record takes beside the names of files in it."""
 QUIET = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
@@ -30,8 +32,28 @@ def stat_fields(pid: int | str) -> list[str]:
         return file.read().rpartition(")")[2].split()
 
 
-def write_record(folder: int, name: str, record: dict[str, int | float | str | None]) -> None:
-    """A JSON object, on disk whole or not at all."""
+def reserve(folder: int, name: str, size: int) -> int:
+    """A file for a record, with its room on the disk from now on: whatever fills that meanwhile, the record can be written."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name + ".new", flags, 0o600, dir_fd=folder)
+    try:
+        os.posix_fallocate(fd, 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        write_all(fd, bytes(size))  # a file system without fallocate(2)
+    return fd
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write from the file's beginning."""
+    done = 0
+    while done < len(data):
+        done += os.pwrite(fd, data[done:], done)
+
+
+def write_record(folder: int, name: str, reserved: int, record: dict[str, int | float | str | None]) -> None:
+    """A JSON object in a reserved file, which only then gets its name: it is on the disk whole or not at all."""
     parts = []
     for key, value in record.items():
         if value is None:
@@ -42,12 +64,12 @@ def write_record(folder: int, name: str, record: dict[str, int | float | str | N
         else:
             text = repr(value)
         parts.append(f'"{key}": {text}')
-    fresh = name + ".new"
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
-    os.write(fd, ("{" + ", ".join(parts) + "}\n").encode("utf-8", "replace"))
-    os.fsync(fd)
-    os.close(fd)
-    os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+    data = ("{" + ", ".join(parts) + "}\n").encode("utf-8", "replace")
+    # Blanks up to the end, which JSON allows: also to cut a file short can need room (copy on write, ext4's extents).
+    write_all(reserved, data.ljust(os.fstat(reserved).st_size))
+    os.fsync(reserved)
+    os.close(reserved)
+    os.rename(name + ".new", name, src_dir_fd=folder, dst_dir_fd=folder)
     os.fsync(folder)
 
 
@@ -60,14 +82,16 @@ def become(user: tuple[int, int, list[int]] | None) -> None:
         os.setresuid(uid, uid, uid)
 
 
-def run_job(task: dict[str, Any], mask: int, trouble: int) -> NoReturn:
-    """In the child: wait for the go, then become the job."""
+def run_job(task: dict[str, Any], mask: int, recorded: int, trouble: int) -> NoReturn:
+    """In the child: wait until it is recorded, then for the go, and become the job."""
     try:
         os.setsid()  # its own process group: `kill 0` in the job does not reach the shim
         for number in (*QUIET, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.umask(mask)
+        if not os.read(recorded, 1):
+            os._exit(125)  # the shim has ended before anybody could find the job
         if os.read(0, 1):
             os._exit(125)  # the starter found it on wrong CPUs
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
@@ -103,8 +127,11 @@ def kill_rest() -> None:
             return
 
 
-def begin(task: dict[str, Any], folder: int) -> tuple[int, int]:
-    """Fork the job and record it while it still waits for the go. Returns its pid, and where it reports a failed exec."""
+def begin(task: dict[str, Any], folder: int) -> tuple[int, int, int]:
+    """Fork the job and let it run only when it is recorded, and when how it ends is sure to have its place on the disk.
+
+    Returns its pid, where it reports a failed exec, and the file reserved for its exit record.
+    """
     mask = os.umask(0o077)
     log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     os.dup2(log, 1)
@@ -116,12 +143,18 @@ def begin(task: dict[str, Any], folder: int) -> tuple[int, int]:
         os.sched_setaffinity(0, task["cpus"])
     except OSError:
         pass  # the starter reads back where the job is, and says so
+    # What the exit record says of a program that cannot be run: a sign becomes two bytes at the most beside its own.
+    ending = reserve(folder, "exit.json", RECORD_BYTES + 2 * len(os.fsencode(task["program"] + task["working_dir"])))
+    start = reserve(folder, "pid.json", RECORD_BYTES)
     reading, writing = os.pipe()
+    waiting, recorded = os.pipe()
     job = os.fork()
     if job == 0:
-        run_job(task, mask, writing)
+        os.close(recorded)  # so that the end of the shim is the end of that pipe
+        run_job(task, mask, waiting, writing)
     try:
         os.close(writing)
+        os.close(waiting)
         os.close(0)
         record: dict[str, int | float | str | None] = {
             "pid": job,
@@ -131,14 +164,14 @@ def begin(task: dict[str, Any], folder: int) -> tuple[int, int]:
             "started_at": time.time(),
             "boot_id": task["boot_id"],
         }
-        write_record(folder, "pid.json", record)
-    except OSError:
-        os.kill(job, signal.SIGKILL)  # nothing may run that nobody can find again
-        raise
-    return job, reading
+        write_record(folder, "pid.json", start, record)
+        os.write(recorded, b"x")
+    finally:
+        os.close(recorded)  # unwritten it ends the job: nothing may run that nobody can find again
+    return job, reading, ending
 
 
-def finish(task: dict[str, Any], folder: int, job: int, reading: int) -> None:
+def finish(task: dict[str, Any], folder: int, job: int, reading: int, ending: int) -> None:
     """Wait for the job, end what it left behind, write how it ended."""
     failure = os.read(reading, 500).decode()
     pid = status = 0
@@ -157,8 +190,11 @@ def finish(task: dict[str, Any], folder: int, job: int, reading: int) -> None:
         reason = f"cannot run {task['program']} in {task['working_dir']}: {text}"
         record["exit_code"] = 127 if int(number) == errno.ENOENT else 126
         record["reason"] = reason
-        os.write(2, f"migctl: {reason}\n".encode("utf-8", "replace"))
-    write_record(folder, "exit.json", record)
+        try:
+            os.write(2, f"migctl: {reason}\n".encode("utf-8", "replace"))
+        except OSError:
+            pass  # the disk is full; the record has it
+    write_record(folder, "exit.json", ending, record)
 
 
 def receive() -> dict[str, Any]:
@@ -186,13 +222,14 @@ def main() -> None:
     try:
         become(task["user"])
         folder = os.open(task["folder"], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        job, reading = begin(task, folder)
+        job, reading, ending = begin(task, folder)
     except OSError as error:
-        os.write(ready, f"{error.strerror}: {error.filename or task['folder']}\n".encode("utf-8", "replace"))
+        told = f"{error.errno} {error.strerror}: {error.filename or task['folder']}\n"
+        os.write(ready, told.encode("utf-8", "replace"))
         raise SystemExit(1) from None
     os.write(ready, b"ready\n")
     os.close(ready)
-    finish(task, folder, job, reading)
+    finish(task, folder, job, reading, ending)
 
 
 if __name__ == "__main__":

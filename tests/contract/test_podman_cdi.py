@@ -16,12 +16,13 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.plan import Ulimit, Volume
 from migctl.core.record import JobState
 from migctl.errors import HostError
-from migctl.runtimes.container_readback import Found, gpu_inside
+from migctl.runtimes.container_readback import gpu_inside
 from migctl.runtimes.containers import Containers
 from migctl.runtimes.endpoint import find_endpoint
 from migctl.runtimes.engine_client import connect
 from migctl.runtimes.gpu_device import GpuDevice
 from migctl.runtimes.launch import Launch
+from migctl.runtimes.readback import Found
 from tests.support.engines import BUSYBOX, reachable_engine
 from tests.support.fake_devices import FIRST, SECOND, device_tree
 from tests.support.launches import job, launch

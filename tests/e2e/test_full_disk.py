@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from migctl.runtimes import proc
 from tests.support.program import Program
+from tests.support.small_disk import Disk
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small file system")
 
@@ -25,29 +23,6 @@ jobs: {a: {}, b: {}}
 """
 
 
-class Disk:
-    """A small file system that holds the state directory."""
-
-    def __init__(self, folder: Path, size: str) -> None:
-        self.folder = folder
-        folder.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], check=True)
-
-    def fill(self) -> None:
-        """Take the last byte, also what was freed meanwhile."""
-        with (
-            suppress(OSError),
-            (self.folder / f"filler-{time.monotonic_ns()}").open("wb", buffering=0) as file,
-        ):
-            while True:
-                file.write(bytes(4096))
-
-    def free(self) -> None:
-        """Give it all back."""
-        for filler in self.folder.glob("filler-*"):
-            filler.unlink()
-
-
 @pytest.fixture
 def sizes(program: Program, tmp_path: Path) -> Iterator[list[Disk]]:
     disks: list[Disk] = []
@@ -55,7 +30,7 @@ def sizes(program: Program, tmp_path: Path) -> Iterator[list[Disk]]:
     for disk in disks:
         disk.free()
         program.clean()
-        subprocess.run(["umount", "--lazy", str(disk.folder)], check=True)
+        disk.close()
 
 
 def on_disk(program: Program, disks: list[Disk], size: str, *, simulator: bool = False) -> Disk:
@@ -101,6 +76,21 @@ def test_stop_and_down_end_the_jobs_and_remove_the_instances(
     assert program.json("status")["runs"] == []
     program.up()
     assert {job["state"] for job in program.jobs().values()} == {"running"}
+
+
+def test_how_jobs_end_meanwhile_is_known_and_nothing_runs_a_second_time(program: Program, sizes: list[Disk]) -> None:
+    disk = on_disk(program, sizes, "2m")
+    program.plan(PLAN.replace('[sleep, "600"]', "[sh, -c, 'while [ ! -e end ]; do sleep 0.1; done; exit 3']"))
+    program.up()
+    disk.fill()
+
+    (program.folder / "end").touch()
+    program.run("wait").ended(8)
+    assert {(job["state"], job["exit_code"]) for job in program.jobs().values()} == {("failed", 3)}
+    disk.free()
+    program.up()
+    program.run("resume").ended(0)
+    assert {(job["state"], job["attempt"]) for job in program.jobs().values()} == {("failed", 1)}
 
 
 def test_up_on_it_begins_nothing(program: Program, sizes: list[Disk]) -> None:
