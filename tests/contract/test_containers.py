@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import secrets
+import socket
 import subprocess
 import sys
 import textwrap
@@ -19,7 +20,7 @@ import pytest
 from migctl.core.cpuset import CpuSet
 from migctl.core.plan import Job, Port, Ulimit, Volume
 from migctl.core.record import JobState
-from migctl.errors import Busy, HostError, MigctlError, PlanError
+from migctl.errors import Busy, HostError, Interrupted, MigctlError, PlanError
 from migctl.runtimes.containers import Containers
 from tests.support.engines import BUSYBOX, import_busybox, reachable_engine
 from tests.support.launches import job, launch
@@ -409,6 +410,18 @@ def test_a_failed_pull_names_the_credentials_file(containers: Containers) -> Non
 
     assert error.value.id == "image-pull-failed"
     assert "config.json" in error.value.message
+
+
+def test_a_signal_ends_a_pull_from_a_registry_that_does_not_answer(containers: Containers) -> None:
+    cancel = threading.Event()
+    began = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        spec = job(image=f"127.0.0.1:{silent.getsockname()[1]}/none:1")
+        threading.Timer(0.3, cancel.set).start()
+        with pytest.raises(Interrupted):
+            containers.prepare([spec], simulated=True, cancel=cancel)
+
+    assert time.monotonic() - began < 15
 
 
 def test_a_real_gpu_without_any_way_into_a_container_is_refused_first(containers: Containers) -> None:

@@ -119,14 +119,16 @@ def test_a_signal_while_a_lock_is_waited_for_ends_up_at_once(world: World, name:
 
 @pytest.mark.parametrize("name", ["machine", "run"])
 def test_a_signal_while_down_waits_for_a_lock_leaves_what_is_left_to_the_next_down(world: World, name: str) -> None:
-    world.up(world.plan("one", {"a": "1g.5gb"}), UpOptions())
+    world.up(world.plan("one", {"a": "1g.5gb", "b": "1g.5gb", "c": "2g.10gb"}), UpOptions())
     cancel = threading.Event()
+    began = time.monotonic()
     lock = name if name == "machine" else f"run-{world.session().caller.uid}-one"
 
     threading.Timer(0.3, cancel.set).start()
     with machine_lock(world.run_dir, lock), pytest.raises(Interrupted):
         take_down(world.session(), "one", grace_s=0.0, report=lambda _: None, cancel=cancel, wait_for_s=60)
 
+    assert time.monotonic() - began < SOON_S
     world.check()
     world.down("one")
     world.check_gone()

@@ -324,6 +324,19 @@ def test_up_turns_the_mode_on_only_on_a_gpu_that_nobody_holds_and_leaves_nothing
     assert ampere.host.mode() == OFF
 
 
+def test_a_driver_that_refuses_at_once_gets_the_same_names_and_advice(ampere: Machine) -> None:
+    with SimState.edit(ampere.host.state) as state:
+        state.in_use_by_code = True
+    ampere.program.plan(PLAN)
+    with ampere.host.service(PERSISTENCED, "nvidia-persistenced"):
+        of_mode = ampere.run("mode", "enable", "--reset").ended(5).told
+        of_up = ampere.run("up", "--enable-mig").ended(5).told
+    assert all("nvidia-persistenced" in told for told in (of_mode, of_up))
+    assert "add --stop-services" in of_mode
+    assert "migctl mode enable --gpu 0 --stop-services" in of_up
+    assert ampere.host.mode() == OFF
+
+
 def _opened(pid: int, folder: Path) -> list[str]:
     links = [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
     return [link for link in links if link.startswith(f"{folder}/nvidia")]
