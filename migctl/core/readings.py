@@ -54,6 +54,7 @@ class JobReading:
     queued_threads: float | None = None
     """On average so many main threads of its processes were ready and had no CPU."""
     main_cpus: float | None = None
+    """Of the one process that used most and loads no data: what starts the training may be a shell or an init."""
     busiest_cpus: float | None = None
     """Of the one process that used most."""
     worker_cpus: float | None = None

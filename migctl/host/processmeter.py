@@ -1,0 +1,133 @@
+"""What one process has used, from its /proc files, which stay open so that a second look costs little."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from migctl.core.counters import ProcessCounters
+from migctl.host.keptfile import KeptFile
+
+_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_SMALL: Final = 1024
+NO_QUEUE_TIMES: Final = "the kernel does not account it: CONFIG_SCHEDSTATS, or sysctl kernel.task_delayacct=1"
+NO_DELAYS: Final = "the kernel does not account it: sysctl kernel.task_delayacct=1"
+NOT_ALLOWED: Final = "needs root: the processes are another user's"
+
+
+class ProcessMeter:
+    """One process.
+
+    Args:
+        pid: as this machine sees it.
+        proc: the folder /proc.
+        delays: whether the kernel accounts block I/O delays now.
+    """
+
+    __slots__ = (
+        "_delays",
+        "_io",
+        "_schedstat",
+        "_stat",
+        "children",
+        "comm",
+        "command",
+        "group",
+        "loads_data",
+        "pid",
+        "proc",
+    )
+
+    def __init__(self, pid: int, proc: str, *, delays: bool, group: bool) -> None:
+        self.pid = pid
+        self.proc = proc
+        self.group = group
+        """Its bytes are counted by its cgroup."""
+        self.children: tuple[int, ...] = ()
+        self.comm = ""
+        self.command: tuple[str, ...] = ()
+        self.loads_data = False
+        self._delays = delays
+        self._stat = KeptFile(f"{proc}/{pid}/stat", _SMALL)
+        self._schedstat: KeptFile | None = KeptFile(f"{proc}/{pid}/schedstat", _SMALL)
+        self._io: KeptFile | None = None if group else KeptFile(f"{proc}/{pid}/io", _SMALL)
+
+    def read(self) -> ProcessCounters | None:
+        """What it has used; `None` once it is gone.
+
+        Fields of /proc/PID/stat behind the name, which may hold spaces and parentheses (proc_pid_stat(5)): state, parent, …,
+        14 utime, 15 stime, 16 cutime, 17 cstime, 20 threads, 22 starttime, 24 rss, 42 delayacct_blkio_ticks.
+        """
+        try:
+            head, _, tail = self._stat.read().rpartition(b")")
+        except OSError:
+            return None
+        fields = tail.split()
+        if not fields or fields[0] in (b"X", b"x"):
+            return None
+        self.comm = head.partition(b"(")[2].decode("utf-8", "replace")
+        reads, writes = self._bytes()
+        return ProcessCounters(
+            pid=self.pid,
+            parent=int(fields[1]),
+            started_s=int(fields[19]) * _TICK_S,
+            cpu_s=(int(fields[11]) + int(fields[12])) * _TICK_S,
+            children_s=(int(fields[13]) + int(fields[14])) * _TICK_S,
+            waited_s=self._waited(),
+            io_delay_s=int(fields[39]) * _TICK_S if self._delays else None,
+            read_bytes=reads,
+            written_bytes=writes,
+            resident_bytes=int(fields[21]) * _PAGE,
+            threads=int(fields[17]),
+            blocked=fields[0] == b"D",
+            loads_data=self.loads_data,
+        )
+
+    def look_at_children(self) -> tuple[int, ...] | None:
+        """Pids of the children of its main thread, which forks the workers; `None` where the kernel has no such file."""
+        try:
+            with open(f"{self.proc}/{self.pid}/task/{self.pid}/children", "rb") as file:  # noqa: PTH123 -- each second, each job
+                self.children = tuple(int(word) for word in file.read().split())
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return ()
+        return self.children
+
+    def look_at_command(self) -> None:
+        """Read its command line anew: it may have become another program since."""
+        try:
+            with open(f"{self.proc}/{self.pid}/cmdline", "rb") as file:  # noqa: PTH123 -- the same
+                self.command = tuple(file.read().decode("utf-8", "replace").rstrip("\0").split("\0"))
+        except OSError:
+            self.command = ()
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for file in (self._stat, self._schedstat, self._io):
+            if file is not None:
+                file.close()
+
+    def _waited(self) -> float | None:
+        """`run time, waiting time, slices` in nanoseconds (Documentation/scheduler/sched-stats.rst); all 0: not accounted."""
+        if self._schedstat is None:
+            return None
+        try:
+            words = self._schedstat.read().split()
+        except OSError:
+            self._schedstat = None
+            return None
+        return int(words[1]) / 1e9 if len(words) == 3 and words[2] != b"0" else None
+
+    def _bytes(self) -> tuple[int | None, int | None]:
+        """`read_bytes` and `write_bytes` of /proc/PID/io, which only its user and root may read (proc_pid_io(5))."""
+        if self._io is None:
+            return None, None
+        try:
+            rows = self._io.read().split(b"\n")
+            return int(rows[4].partition(b":")[2]), int(rows[5].partition(b":")[2])
+        except (OSError, IndexError, ValueError):
+            self._io.close()
+            self._io = None
+            return None, None
