@@ -46,10 +46,9 @@ def show_workers(
     common: Common, *, cores: int | None, jobs: int | None, storage: Storage | None, markdown: bool = False
 ) -> None:
     """The guide's rule for this machine or another."""
-    from pathlib import Path
-
     from migctl.core import workers
-    from migctl.host.procfs import own_affinity
+    from migctl.core.pool import make_pool
+    from migctl.host.cpulimits import cpu_quota
     from migctl.host.sysfs import read_topology
     from migctl.render.json_tables import workers_json
     from migctl.render.workers_text import workers_text
@@ -60,10 +59,18 @@ def show_workers(
     session = common.session()
     threads = 1
     if cores is None:
-        topology = read_topology(Path(session.root))
-        mine = [core for core in topology.cores if core.cpus <= own_affinity()] or list(topology.cores)
-        cores = len(mine)
-        threads = max(len(core.cpus) for core in mine)
+        topology = read_topology(session.root)
+        pool = make_pool(
+            topology,
+            affinity=session.local_affinity(topology.online),
+            engine=None,
+            claimed={},
+            foreign=(),
+            quota=cpu_quota(session.root),
+        )
+        cores = len(pool.cores) if pool.most is None else min(len(pool.cores), pool.most)
+        threads = max(len(core.cpus) for core in pool.cores)
+        notices = (*notices, *pool.notices)
     rows = []
     for count in [jobs] if jobs is not None else [n for n in (1, 2, 4, 7, 8, 16, 32) if n <= cores]:
         share = workers.cores_per_job(cores, count)

@@ -129,6 +129,7 @@ def _pool(plan: Plan, machine: Machine, shares: Sequence[GpuShare], selected: Se
         threads_per_core=plan.threads_per_core,
         reserved=machine.reserved,
         reserved_by=machine.reserved_by,
+        quota=machine.quota,
     )
     used = {gpu.uuid: gpu for gpu in ([share.gpu for share in shares] or selected)}
     lent = frozenset(share.instance_uuid for share in shares if share.instance_uuid is not None)

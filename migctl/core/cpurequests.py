@@ -170,6 +170,8 @@ def _count_problem(demand: CpuDemand, count: int, pool: Pool, topology: Topology
         hint = f"at most cpus: {len(pool.cores)}"
         if blocked:
             hint += ", or wait until others have ended"
+        elif pool.most is not None and count > pool.most:
+            hint += ", since a CPU quota pays for no more"
         elif pool.rest and count <= len(pool.cores) + len(pool.rest):
             hint += ", or cpu_share: all, which takes the cores beyond the plan's fair part"
         return (Busy if blocked else PlanError)(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.holdings import Holdings
@@ -26,6 +27,8 @@ class Machine:
     """CPUs that this process may use."""
     engine: CpuSet | None = None
     """CPUs that the container engine may use; `None` = no limit known."""
+    quota: Fraction | None = None
+    """CPUs' worth of time that jobs may use, by the quotas of the cgroups that they will lie in; `None` = no limit."""
     claimed: Mapping[str, CpuSet] = field(default_factory=dict)
     """CPUs of other runs, by `user/run`."""
     foreign: tuple[ForeignContainer, ...] = ()

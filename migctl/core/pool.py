@@ -12,6 +12,7 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.nearness import by_domain, distance_from, gather, without
 from migctl.core.observed import ForeignContainer
 from migctl.core.topology import Core, Topology
+from migctl.core.words import are, counted
 from migctl.errors import HostError, Notice
 
 
@@ -50,6 +51,8 @@ class Pool:
     excluded: tuple[Excluded, ...] = ()
     base_cores: int
     """Cores before subtracting what other runs and containers hold: what fair parts are parts of."""
+    most: int | None = None
+    """As many cores as a CPU quota pays for; `None` = no quota. Which ones is left to the choice near the GPUs."""
     notices: tuple[Notice, ...] = ()
 
     @property
@@ -69,6 +72,7 @@ def make_pool(
     threads_per_core: int | None = None,
     reserved: CpuSet | None = None,
     reserved_by: str = "",
+    quota: Fraction | None = None,
 ) -> Pool:
     """Online ∩ affinity ∩ engine − isolated − reserved − claimed − foreign containers' cpusets, as whole cores.
 
@@ -83,6 +87,8 @@ def make_pool(
         threads_per_core: corrects a machine whose topology is hidden.
         reserved: CPUs that the administrator keeps for the system; `None` = none.
         reserved_by: the rule that says so.
+        quota: CPUs' worth of time that jobs may use altogether; `None` = no limit. Each worker keeps a CPU busy, so there are
+            never more cores than that.
 
     Raises:
         HostError: this process, or the engine, has no CPU for jobs at all.
@@ -137,7 +143,19 @@ def make_pool(
         for core in cores
         if core.cpus & left and not core.cpus <= left
     ]
-    return Pool(cores=whole, excluded=tuple(excluded), base_cores=base_cores, notices=tuple(notices))
+    most = None
+    if quota is not None and (paid := max(1, int(quota))) < base_cores:
+        notices.append(_limited(quota, paid, base_cores))
+        base_cores = most = paid
+    return Pool(cores=whole, excluded=tuple(excluded), base_cores=base_cores, most=most, notices=tuple(notices))
+
+
+def _limited(quota: Fraction, paid: int, cores: int) -> Notice:
+    return Notice(
+        "cpu-quota",
+        f"a CPU quota of {float(quota):g} CPUs is set here: {counted(paid, 'core')} of {cores} {are(paid)} used",
+        hint="raise the quota of the cgroup (systemd: CPUQuota=, docker run: --cpus), or limit it by CPUs (a cpuset) instead",
+    )
 
 
 def fair_part(
@@ -161,13 +179,12 @@ def fair_part(
         gpus_of_plan: GPUs that the plan uses.
         gpus_in_machine: all of the machine; 0 counts as the plan's own.
         slices_share: the plan's part of its GPUs' compute slices; 1 unless others hold some.
-        cpu_share: `all` takes the whole pool.
+        cpu_share: `all` takes the whole pool, as far as a quota pays for it.
         near_nodes: NUMA nodes of the plan's GPUs, as far as known.
     """
-    if cpu_share is CpuShare.ALL:
-        return pool
     part = min(Fraction(1), Fraction(gpus_of_plan, max(gpus_of_plan, gpus_in_machine, 1)) * slices_share)
-    count = min(len(pool.cores), max(1, int(pool.base_cores * part)))
+    fair = len(pool.cores) if cpu_share is CpuShare.ALL else max(1, int(pool.base_cores * part))
+    count = min(len(pool.cores), fair, len(pool.cores) if pool.most is None else pool.most)
     if count == len(pool.cores):
         return pool
     free = by_domain(pool.cores)

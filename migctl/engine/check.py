@@ -20,6 +20,7 @@ from migctl.engine.others import other_findings
 from migctl.engine.ruling import ruling
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
+from migctl.host.cpulimits import cpu_quota
 from migctl.host.sudo import sudo_line
 from migctl.host.sysfs import read_topology
 from migctl.host.usable import file_problem
@@ -174,6 +175,9 @@ def _cpus(session: Session) -> Finding:
     mine = session.local_affinity(topology.online)
     cores = [core for core in topology.cores if core.cpus <= mine]
     text = f"{counted(len(cores), 'core')} with {counted(len(topology.online & mine), 'logical CPU')}"
+    quota = cpu_quota(session.root)
+    if quota is not None and quota < len(cores):
+        text += f", of whose time a CPU quota allows {float(quota):g} CPUs"
     if topology.hidden:
         return Finding(
             id="topology-hidden",

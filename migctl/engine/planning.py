@@ -10,13 +10,14 @@ from migctl.core.administered import chosen_gpus
 from migctl.core.allocate import allocate
 from migctl.core.allocation import Allocation
 from migctl.core.choices import Strategy
+from migctl.core.gpuplaces import in_place_of_others
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
 from migctl.core.pictures import gpu_pictures, pool_view
 from migctl.core.plan import Auto, ByInstance, Plan
 from migctl.core.sizes import options
 from migctl.core.steps import sentence
-from migctl.core.topology import flat
+from migctl.core.topology import Topology, flat
 from migctl.core.views.plan import ConflictView, Contender, PlanView
 from migctl.core.ways import ways
 from migctl.core.workers import reserved_cores
@@ -24,7 +25,8 @@ from migctl.engine.apply import read_only
 from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.session import Session
 from migctl.errors import MigctlError, Notice
-from migctl.host.procfs import memory_total_mib, own_affinity
+from migctl.host.cpulimits import allowed_cpus, cpu_quota
+from migctl.host.procfs import memory_total_mib
 from migctl.host.sysfs import read_topology
 from migctl.nvml.models import board_gpu, parse_boards
 
@@ -47,7 +49,7 @@ def view(session: Session, plan: Plan, elsewhere: Elsewhere) -> PlanView:
         MigctlError: as `allocate`.
     """
     if elsewhere.boards is not None:
-        machine = _thought_of(elsewhere)
+        machine = _thought_of(session, elsewhere)
         allocation = allocate(plan, machine)
         return _view(plan, allocation, machine, (), _label(elsewhere), "")
     with read_only(session, plan.runtime) as shop:
@@ -62,6 +64,19 @@ def view(session: Session, plan: Plan, elsewhere: Elsewhere) -> PlanView:
             _label(elsewhere),
             session.nvml,
         )
+
+
+def machine_for(session: Session, plan: Plan, elsewhere: Elsewhere) -> tuple[Machine, str]:
+    """What a plan is for, and its name for people: this machine as it is, or the one that is thought of.
+
+    Raises:
+        MigctlError: as `consider`.
+    """
+    if elsewhere.boards is not None:
+        return _thought_of(session, elsewhere), _label(elsewhere)
+    with read_only(session, plan.runtime) as shop:
+        found = consider(shop, plan, UpOptions(), lambda there: _with_cores(there, elsewhere))
+        return found.machine, _label(elsewhere) or (f"simulated {session.nvml}" if session.simulated else "this machine")
 
 
 def _view(
@@ -99,37 +114,45 @@ def _label(elsewhere: Elsewhere) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _thought_of(elsewhere: Elsewhere) -> Machine:
+def _thought_of(session: Session, elsewhere: Elsewhere) -> Machine:
     """An idle machine with these boards; its CPUs are this machine's unless said otherwise."""
     slots = parse_boards(elsewhere.boards or "")
+    root = elsewhere.root or session.root
     gpus = tuple(board_gpu(slot.board, n) for n, slot in enumerate(slots))
-    topology = read_topology(elsewhere.root or Path("/"))
-    here = Machine(
+    topology = _topology(root, gpus)
+    there = Machine(
         gpus=gpus,
         topology=topology,
-        affinity=topology.online if elsewhere.root else own_affinity(),
-        memory_total_mib=memory_total_mib(elsewhere.root or Path("/")),
+        affinity=allowed_cpus(topology.online, root),
+        quota=cpu_quota(root),
+        memory_total_mib=memory_total_mib(root),
     )
-    return _with_cores(here, replace(elsewhere, root=None))
+    return _with_cores(there, replace(elsewhere, root=None))
 
 
 def _with_cores(machine: Machine, elsewhere: Elsewhere) -> Machine:
     if elsewhere.cores is not None:
         topology = flat(elsewhere.cores)
     elif elsewhere.root is not None:
-        topology = read_topology(elsewhere.root, pci_ids=[gpu.pci_bus_id for gpu in machine.gpus])
+        topology = _topology(elsewhere.root, machine.gpus)
     else:
         return machine
     return replace(
         machine,
         topology=topology,
-        affinity=topology.online,
+        affinity=topology.online if elsewhere.root is None else allowed_cpus(topology.online, elsewhere.root),
         engine=None,
+        quota=None if elsewhere.root is None else cpu_quota(elsewhere.root),
         claimed={},
         foreign=(),
         memory_total_mib=None,
         storage={},
     )
+
+
+def _topology(root: Path, gpus: Sequence[Gpu]) -> Topology:
+    """Of a machine in which these GPUs are only thought to be."""
+    return in_place_of_others(gpus, read_topology(root, pci_ids=[gpu.pci_bus_id for gpu in gpus]))
 
 
 def _conflict(plan: Plan, allocation: Allocation, gpus: Sequence[Gpu]) -> ConflictView | None:

@@ -13,9 +13,9 @@ from pathlib import Path
 from migctl.core.choices import RuntimeName
 from migctl.core.cpuset import CpuSet
 from migctl.host.caller import Caller, caller
+from migctl.host.cpulimits import allowed_cpus
 from migctl.host.lock import machine_lock
 from migctl.host.paths import Paths, make_private, paths
-from migctl.host.procfs import own_affinity
 from migctl.nvml.driver import Driver
 from migctl.nvml.open import open_driver
 from migctl.runtimes.api import Runtime
@@ -117,5 +117,5 @@ class Session:
         return self.lock(f"run-{self.caller.uid}-{run}", wait_s=wait_s, cancel=cancel)
 
     def local_affinity(self, online: CpuSet) -> CpuSet:
-        """CPUs this process may use; below another root all that are online there."""
-        return own_affinity() if self.root == Path("/") else online
+        """CPUs this process may use; below another root those that its /proc and cgroups leave there."""
+        return allowed_cpus(online, self.root)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.gpuplaces import in_place_of_others
 from migctl.core.holdings import Holdings, claimed_slices
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
@@ -13,6 +15,7 @@ from migctl.engine.observe import owners
 from migctl.engine.ruling import ruling
 from migctl.engine.session import Session
 from migctl.host.claims import Claim, read_claims, store_name
+from migctl.host.cpulimits import cpu_quota
 from migctl.host.procfs import memory_total_mib, process_words
 from migctl.host.sysfs import read_topology
 from migctl.runtimes.api import Runtime
@@ -22,17 +25,23 @@ from migctl.store.ledger import Ledger
 def surroundings(session: Session, runtime: Runtime, ledger: Ledger, seen: Observed, run: str) -> Machine:
     """What planning needs beside the look: cores, and what other runs and containers hold."""
     claims = [c for c in read_claims(session.paths.run, seen.boot_id) if not _own(session, c, run)]
-    facts = runtime.facts()
+    here = session.root == Path("/")
+    # Below another root nothing of this machine's engine, claims and containers counts.
+    facts = runtime.facts() if here else None
+    quotas = [cpu_quota(session.root), facts.cpu_quota if facts is not None else None]
     held = ruling(session)
     topology = read_topology(session.root, pci_ids=[gpu.pci_bus_id for gpu in seen.gpus])
+    if not here:
+        topology = in_place_of_others(seen.gpus, topology)
     there = Machine(
         gpus=seen.gpus,
         failures=seen.failures,
         topology=topology,
         affinity=session.local_affinity(topology.online),
-        engine=facts.cpus,
-        claimed={f"{claim.user}/{claim.run}": claim.cpus for claim in claims},
-        foreign=tuple(runtime.foreign(_recorded(session, ledger))),
+        engine=facts.cpus if facts is not None else None,
+        quota=min((quota for quota in quotas if quota is not None), default=None),
+        claimed={f"{claim.user}/{claim.run}": claim.cpus for claim in claims} if here else {},
+        foreign=tuple(runtime.foreign(_recorded(session, ledger))) if here else (),
         owners=owners(ledger, seen, claims),
         whole={uuid: f"{c.user}/{c.run}" for c in claims for uuid, places in c.gpus.items() if not places},
         processes={p.pid: process_words(p.pid) for gpu in seen.gpus for p in gpu.processes},

@@ -10,6 +10,7 @@ from migctl.runtimes.access import GpuAccess, Way, choose_access
 from migctl.runtimes.cdi_files import choose_folder
 from migctl.runtimes.engine_host import (
     engine_cpus,
+    engine_quota,
     finds_hook,
     lacks_cpuset,
     open_files_limit,
@@ -89,6 +90,7 @@ class EngineAbilities:
             name=f"{name} {str(version.get('Version', 'of an unknown version')).partition('+')[0]}",
             endpoint=self._link.engine.endpoint.url,
             cpus=engine_cpus(self._link.info) if self._link.local else None,
+            cpu_quota=engine_quota(self._link.info) if self._link.local else None,
             gpu_access=str(access),
             local=self._link.local,
             source=self._link.engine.endpoint.source,

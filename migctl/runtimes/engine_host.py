@@ -8,9 +8,11 @@ import socket
 import struct
 import tomllib
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from migctl.core.cpuquota import cpu_quota_of
 from migctl.core.cpuset import CpuSet
 from migctl.runtimes.access import HOOK_PROGRAM
 from migctl.runtimes.cdi_files import DEFAULT_FOLDERS
@@ -63,13 +65,10 @@ def unlinked_nodes(dev: Path = Path("/dev")) -> tuple[str, ...]:
 
 def engine_cpus(info: Mapping[str, Any], root: Path = CGROUP) -> CpuSet | None:
     """CPUs that the cgroup above all containers allows; `None` when no file says so."""
-    rootless = any("rootless" in str(option) for option in info.get("SecurityOptions") or ())
-    systemd = info.get("CgroupDriver") == "systemd"
-    if str(info.get("CgroupVersion", "1")) == "2":
-        above = "user.slice" if rootless else "system.slice" if systemd else "docker"
+    above = _above_containers(info)
+    if _version_2(info):
         places = [root / above / "cpuset.cpus.effective", root / "cpuset.cpus.effective"]
     else:
-        above = "system.slice" if systemd else "docker"
         places = [
             root / "cpuset" / above / "cpuset.effective_cpus",
             root / "cpuset/cpuset.effective_cpus",
@@ -83,6 +82,35 @@ def engine_cpus(info: Mapping[str, Any], root: Path = CGROUP) -> CpuSet | None:
         if cpus:
             return cpus
     return None
+
+
+def engine_quota(info: Mapping[str, Any], root: Path = CGROUP) -> Fraction | None:
+    """CPUs' worth of time that the cgroup above all containers may use, and those above it that are seen from here."""
+    base = root if _version_2(info) else root / "cpu"
+    found = (_quota(base / _above_containers(info)), _quota(base))
+    return min((quota for quota in found if quota is not None), default=None)
+
+
+def _quota(group: Path) -> Fraction | None:
+    return cpu_quota_of(lambda name: _text(group / name))
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except OSError:
+        return None
+
+
+def _version_2(info: Mapping[str, Any]) -> bool:
+    return str(info.get("CgroupVersion", "1")) == "2"
+
+
+def _above_containers(info: Mapping[str, Any]) -> str:
+    """The cgroup in which the engine puts its containers' (dockerd(8), `--cgroup-parent`)."""
+    if _version_2(info) and any("rootless" in str(option) for option in info.get("SecurityOptions") or ()):
+        return "user.slice"
+    return "system.slice" if info.get("CgroupDriver") == "systemd" else "docker"
 
 
 def finds_hook(socket_path: str) -> bool | None:

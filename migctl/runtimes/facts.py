@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.idmap import IdMap
@@ -19,6 +20,8 @@ class RuntimeFacts:
     """The socket or address it talks to, empty for processes."""
     cpus: CpuSet | None
     """CPUs that the engine's cgroup allows; `None` = no limit known."""
+    cpu_quota: Fraction | None = None
+    """CPUs' worth of time that the engine's cgroup allows; `None` = no limit known."""
     gpu_access: str
     """The way a container gets its MIG device, in words; `none: <reason>` where there is none."""
     local: bool = True

@@ -43,6 +43,10 @@ CASES = {
     "grace-hopper": Expected(72, "0", 1, ONE),
     "node-without-memory": Expected(16, "0", 2, frozenset({0, 1}), sockets=2),
     "one-cpu": Expected(1, "0", 1, ONE),
+    "container-quota": Expected(16, "0,16", 1, ONE),
+    "pod-quota-above": Expected(16, "0,16", 1, ONE),
+    "slurm-job": Expected(32, "0,32", 2, frozenset({0, 1}), sockets=2),
+    "vm-taskset": Expected(8, "0", 1, frozenset({None}), hidden=True),
 }
 
 

@@ -45,6 +45,12 @@ class Machine:
     distances: tuple[tuple[int, ...], ...] = ()
     core_cpus_list: bool = False
     """Only the newer file name exists."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Further files, by their path: what is special about whoever runs there."""
+    usable: str = ""
+    """CPUs that are left to whoever runs there; empty = all that are online and not isolated."""
+    most: int | None = None
+    """As many cores as a quota pays for."""
 
     def cpu(self, socket: int, core: int, thread: int) -> int:
         index = socket * self.cores + core
@@ -127,6 +133,7 @@ def write(machine: Machine, root: Path) -> Path:
         texts[folder / "vendor"] = "0x8086" if address == "0000:00:1f.0" else NVIDIA
         texts[folder / "numa_node"] = str(node)
 
+    texts |= {root / name: text for name, text in machine.files.items()}
     for folder in {path.parent for path in texts}:
         folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
@@ -137,6 +144,13 @@ def write(machine: Machine, root: Path) -> Path:
 NPS4 = tuple(
     tuple(10 if a == b else 12 if a // 4 == b // 4 else 32 for b in range(8)) for a in range(8)
 )  # what EPYC firmware reports for four nodes a socket
+
+V2_MOUNT = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
+V1_MOUNTS = (
+    "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
+    "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+    "34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset"
+)
 
 MACHINES: dict[str, Machine] = {
     machine.name: machine
@@ -180,5 +194,59 @@ MACHINES: dict[str, Machine] = {
         ),
         Machine(name="node-without-memory", sockets=2, cores=8, no_memory=frozenset({1}), gpus={"0000:81:00.0": 1}),
         Machine(name="one-cpu", cores=1, hypervisor=True),
+        # docker run --cpus 6.5 on cgroup v2, in a cgroup namespace of its own; the host has 16 cores.
+        Machine(
+            name="container-quota",
+            cores=16,
+            threads=2,
+            files={
+                "proc/self/cgroup": "0::/",
+                "proc/self/mountinfo": V2_MOUNT,
+                "sys/fs/cgroup/cpu.max": "650000 100000",
+                "sys/fs/cgroup/cpuset.cpus.effective": "0-31",
+            },
+            most=6,
+        ),
+        # A pod of two CPUs on cgroup v1: its container's own group has no quota, the pod's has.
+        Machine(
+            name="pod-quota-above",
+            cores=16,
+            threads=2,
+            gpus={"0000:65:00.0": 0},
+            files={
+                "proc/self/cgroup": "5:cpuset:/kubepods/pod1/c1\n4:cpu,cpuacct:/kubepods/pod1/c1\n0::/",
+                "proc/self/mountinfo": V1_MOUNTS,
+                "sys/fs/cgroup/cpu,cpuacct/kubepods/pod1/c1/cpu.cfs_quota_us": "-1",
+                "sys/fs/cgroup/cpu,cpuacct/kubepods/pod1/c1/cpu.cfs_period_us": "100000",
+                "sys/fs/cgroup/cpu,cpuacct/kubepods/pod1/cpu.cfs_quota_us": "200000",
+                "sys/fs/cgroup/cpu,cpuacct/kubepods/pod1/cpu.cfs_period_us": "100000",
+            },
+            most=2,
+        ),
+        # A Slurm job with eight of 32 cores (task/cgroup, ConstrainCores), on the socket of its GPU.
+        Machine(
+            name="slurm-job",
+            sockets=2,
+            cores=16,
+            threads=2,
+            gpus={"0000:17:00.0": 0, "0000:b3:00.0": 1},
+            files={
+                "proc/self/cgroup": "5:cpuset:/slurm/uid_1000/job_7/step_0\n0::/",
+                "proc/self/mountinfo": V1_MOUNTS,
+                "sys/fs/cgroup/cpuset/slurm/uid_1000/job_7/cpuset.cpus": "16-23,48-55",
+            },
+            usable="16-23,48-55",
+        ),
+        # taskset in a virtual machine whose topology is hidden: only the affinity tells.
+        Machine(
+            name="vm-taskset",
+            cores=8,
+            shown=False,
+            l3_per_socket=0,
+            nodes_per_socket=0,
+            hypervisor=True,
+            files={"proc/self/status": "Name:\tbash\nCpus_allowed:\t0f\nCpus_allowed_list:\t0-3"},
+            usable="0-3",
+        ),
     )
 }

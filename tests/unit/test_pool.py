@@ -200,6 +200,25 @@ def test_slices_that_others_hold_shrink_the_part() -> None:
     assert len(part_of(pool, EIGHT, slices=Fraction(1, 100)).cores) == 1
 
 
+# quota in CPUs → cores of the machine's eight that a plan gets, of all and of half of it
+PAID = [("100", 8, 4), ("8", 8, 4), ("6.5", 6, 3), ("3", 3, 1), ("0.5", 1, 1)]
+
+
+@pytest.mark.parametrize(("quota", "all_of_it", "half"), PAID)
+def test_a_quota_pays_for_so_many_cores_and_the_part_is_a_part_of_those(quota: str, all_of_it: int, half: int) -> None:
+    pool = make_pool(EIGHT, affinity=EIGHT.online, engine=None, claimed={}, foreign=(), quota=Fraction(quota))
+
+    assert len(part_of(pool, EIGHT).cores) == len(part_of(pool, EIGHT, share=CpuShare.ALL).cores) == all_of_it
+    assert len(part_of(pool, EIGHT, of=2).cores) == half
+    assert [n.id for n in pool.notices] == (["cpu-quota"] if all_of_it < 8 else [])
+
+
+def test_the_cores_that_a_quota_pays_for_are_the_ones_near_the_gpu() -> None:
+    pool = make_pool(DGX, affinity=DGX.online, engine=None, claimed={}, foreign=(), quota=Fraction(4))
+
+    assert {core.node for core in part_of(pool, DGX, near=[5]).cores} == {5}
+
+
 def test_of_an_empty_pool_the_part_is_empty() -> None:
     pool = pool_of(EIGHT, claimed={"anna/a": "0-15"})
 
