@@ -16,6 +16,9 @@ _SIGNALS: Final = {
     15: "SIGTERM",
 }
 
+OOM_FLAG: Final = "out of memory: the kernel killed a process of the container (OOM)"
+"""What is said where the engine has seen that, and nothing else is known."""
+
 
 def exit_words(code: int) -> str:
     """An exit code other than 0 in words; 128 + n is the shell's way to say signal n (signal(7))."""

@@ -13,6 +13,7 @@ from migctl.core.observed import Observed
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
 from migctl.core.settle import settle
+from migctl.engine.endings import explain
 from migctl.engine.observe import Look, known_gpus
 from migctl.engine.session import Session
 from migctl.errors import Busy, JobsFailed, MigctlError
@@ -27,9 +28,11 @@ def see(session: Session, run: Run) -> tuple[Look, Runtime]:
     with session.ledger(write=False) as ledger:
         records = ledger.records(run.name)
         units = runtime.units(run.name, [str(ledger.folder(r.run, r.job, r.attempt)) for r in records])
-    boot_now, gpus, _ = known_gpus(session)
-    observed = Observed(boot_id=boot_now, gpus=gpus, units=with_bare(units, records, boot_now))
-    return Look(observed=observed, records=sole_owners({r.job: settle(r, observed) for r in records})), runtime
+        boot_now, gpus, _ = known_gpus(session)
+        observed = Observed(boot_id=boot_now, gpus=gpus, units=with_bare(units, records, boot_now))
+        settled = sole_owners({r.job: settle(r, observed) for r in records})
+        told = explain(settled, runtime=runtime, ledger=ledger, gpus=gpus, now=session.now)
+    return Look(observed=observed, records=told), runtime
 
 
 def wait(

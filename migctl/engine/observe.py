@@ -12,6 +12,7 @@ from migctl.core.observed import Observed
 from migctl.core.record import Record
 from migctl.core.run import Run
 from migctl.core.settle import settle
+from migctl.engine.endings import explain
 from migctl.engine.session import Session
 from migctl.errors import HostError, MigctlError, Notice
 from migctl.host.claims import Claim
@@ -41,7 +42,8 @@ def look(session: Session, driver: Driver, runtime: Runtime, ledger: Ledger, run
         observed = Observed(
             boot_id=now, gpus=gpus, units=with_bare(units.result(), records, now), failures=driver.failures
         )
-    return Look(observed=observed, records=sole_owners({r.job: settle(r, observed) for r in records}))
+    settled = sole_owners({r.job: settle(r, observed) for r in records})
+    return Look(observed=observed, records=explain(settled, runtime=runtime, ledger=ledger, gpus=gpus, now=session.now))
 
 
 def known_gpus(session: Session) -> tuple[str, tuple[Gpu, ...], list[Notice]]:

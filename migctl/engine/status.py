@@ -16,6 +16,7 @@ from migctl.core.run import Run
 from migctl.core.settle import settle
 from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView, run_state
 from migctl.engine.drift import after_restart, differences
+from migctl.engine.endings import explain
 from migctl.engine.lost_gpus import lost_gpus, told
 from migctl.engine.observe import elsewhere, known_gpus, other_nvml, owners
 from migctl.engine.pins import AWAY, load_notices, pins
@@ -48,9 +49,7 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
             records = ledger.records(run.name)
             away = elsewhere(run, records, gpus, session.nvml)
             known = run.runtime not in silent and not away
-            settled[run.name] = (
-                tuple(sole_owners({r.job: settle(r, observed) for r in records}).values()) if known else records
-            )
+            settled[run.name] = _now(session, ledger, run, records, observed) if known else records
             if away:
                 message, hint = other_nvml(run)
                 notices.append(Notice("other-nvml", f"{message}; shown is what was recorded", hint=hint))
@@ -105,6 +104,16 @@ def _units(
             silent.add(kind)
             notices.append(Notice(error.id, f"{error.message}; shown is what was recorded", hint=error.hint))
     return tuple(units), silent
+
+
+def _now(
+    session: Session, ledger: Ledger, run: Run, records: Sequence[Record], observed: Observed
+) -> tuple[Record, ...]:
+    """A run's records as the machine shows them, failed jobs with the reason that can be found out."""
+    settled = sole_owners({r.job: settle(r, observed) for r in records})
+    runtime = session.runtime(RuntimeName(run.runtime))
+    explained = explain(settled, runtime=runtime, ledger=ledger, gpus=observed.gpus, now=session.now)
+    return tuple(explained.values())
 
 
 def _run(

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.exit_codes import exit_words
 from migctl.core.observed import Unit
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError
@@ -229,20 +230,3 @@ def _state(held: bool, started: dict[str, Any] | None, ended: dict[str, Any] | N
     if held or proc.is_alive(started["pid"], started["start_ticks"]):
         return JobState.RUNNING, None
     return JobState.LOST, "it ended while its supervisor was dead: nobody saw the exit code"
-
-
-def exit_words(code: int) -> str:
-    """An exit code other than 0 in words; 128 + n is the shell's way to say signal n (signal(7))."""
-    names = {
-        1: "SIGHUP",
-        2: "SIGINT",
-        6: "SIGABRT",
-        7: "SIGBUS",
-        8: "SIGFPE",
-        9: "SIGKILL",
-        11: "SIGSEGV",
-        15: "SIGTERM",
-    }
-    if code - 128 in names:
-        return f"ended by {names[code - 128]} (exit code {code})"
-    return f"exit code {code}"

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.exit_codes import OOM_FLAG, exit_words
 from migctl.core.labels import LABEL
 from migctl.core.observed import Recorded, Unit
 from migctl.core.record import JobState
 from migctl.runtimes import proc
-from migctl.runtimes.attempt import exit_words
 
 if TYPE_CHECKING:
     from migctl.core.adoption import Leftover
@@ -86,7 +86,7 @@ def _state(state: Mapping[str, Any]) -> tuple[JobState, str | None]:
     if status == "dead":
         return JobState.LOST, trouble or "the engine could not remove its remains"
     if state.get("OOMKilled") and code:
-        return JobState.FAILED, "out of memory: the kernel killed a process of the container (OOM)"
+        return JobState.FAILED, OOM_FLAG
     if code == 0:
         return JobState.SUCCEEDED, None
     return JobState.FAILED, trouble or exit_words(code)
