@@ -135,6 +135,7 @@ class Containers:
             Busy: somebody else's container, or a running one, has the name.
         """
         from migctl.runtimes.container_config import container_config
+        from migctl.runtimes.container_names import clear_name
 
         where = f"job {launch.job}"
         config = container_config(
@@ -150,7 +151,7 @@ class Containers:
         except Busy as error:
             if error.id != "name-taken":
                 raise
-            self._clear_name(launch, where)
+            clear_name(self._engine, launch, where)
             made = self._make(config, launch.name, where)
         handle = str(made["Id"])
         self._ours.add(handle)
@@ -180,23 +181,6 @@ class Containers:
             image = image_of(data)
             self._images[image.id] = image
         return image
-
-    def _clear_name(self, launch: Launch, where: str) -> None:
-        with engine_errors(self._engine.endpoint, where):
-            data = self._engine.client.inspect_container(launch.name)
-        labels = data["Config"]["Labels"]
-        ours = is_ours(labels) and labels[LABEL + "token"] == launch.token and labels[LABEL + "run"] == launch.run
-        if not ours or data["State"].get("Running"):
-            whose = "this very attempt, and it runs" if ours else "not this attempt's"
-            raise Busy(
-                "name-taken",
-                f"a container called {launch.name} exists and is {whose}",
-                where=where,
-                hint=f"docker inspect {launch.name}; migctl never removes what it did not make",
-                data={"container": data["Id"]},
-            )
-        with engine_errors(self._engine.endpoint, where):
-            self._engine.client.remove_container(data["Id"], v=True)
 
     def start(self, handle: str) -> Unit:
         """Start it and read back its CPUs and its GPU; a container with others is killed and its unit says failed.
