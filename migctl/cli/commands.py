@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from migctl.cli import (
+    handover_commands,
     inspect_commands,
     job_commands,
     mode_commands,
@@ -23,6 +24,7 @@ COMMANDS: Mapping[str, CommandBody] = {
     **table_commands.COMMANDS,
     **mode_commands.COMMANDS,
     **tune_commands.COMMANDS,
+    **handover_commands.COMMANDS,
 }
 HIDDEN = frozenset({"ps"})
 """Other names of commands, for the fingers of those who use `docker`."""

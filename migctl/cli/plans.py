@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migctl.cli.common import Common
+from migctl.core.clusters import EngineName
 from migctl.errors import PlanError
 
 if TYPE_CHECKING:
@@ -32,7 +33,31 @@ def one_of(file: Path | None, file_option: Path | None) -> Path | None:
 
 
 def load_plan(common: Common, environ: Mapping[str, str], file: Path | None) -> Plan:
-    """The plan, with the command line's runtime in place of its own; `-` is standard input.
+    """The plan for this machine, with the command line's runtime in place of its own; `-` is standard input.
+
+    Raises:
+        Problems: every mistake of the file.
+        PlanError: its jobs are meant for a cluster.
+    """
+    plan = read_plan(common, environ, file)
+    if plan.engine is not EngineName.LOCAL:
+        raise PlanError(
+            "not-available-yet",
+            f"engine: {plan.engine} is not available yet",
+            where=plan.place("engine"),
+            hint=f"migctl export {plan.engine} writes what the cluster takes",
+        )
+    return plan
+
+
+def read_plan(common: Common, environ: Mapping[str, str], file: Path | None, *, engine: str | None = None) -> Plan:
+    """The plan, wherever its jobs shall run.
+
+    Args:
+        common: its runtime stands in place of the plan's.
+        environ: the caller's environment.
+        file: `-` is standard input, `None` the plan of this folder.
+        engine: stands in place of the plan's; a plan for a cluster may mount what is not on this machine.
 
     Raises:
         Problems: every mistake of the file.
@@ -40,6 +65,6 @@ def load_plan(common: Common, environ: Mapping[str, str], file: Path | None) -> 
     from migctl import planfile
 
     if file == STANDARD_INPUT:
-        return planfile.load_stream(sys.stdin.buffer, Path(), environ, runtime=common.runtime)
+        return planfile.load_stream(sys.stdin.buffer, Path(), environ, runtime=common.runtime, engine=engine)
     path = file if file is not None else planfile.find(Path())
-    return planfile.load(path, environ, runtime=common.runtime)
+    return planfile.load(path, environ, runtime=common.runtime, engine=engine)

@@ -22,8 +22,10 @@ from migctl.core.views.plan import ConflictView, Contender, PlanView
 from migctl.core.ways import ways
 from migctl.core.workers import reserved_cores
 from migctl.engine.apply import read_only
+from migctl.engine.datadevices import data_devices
 from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.session import Session
+from migctl.engine.surroundings import surroundings
 from migctl.errors import MigctlError, Notice
 from migctl.host.cpulimits import allowed_cpus, cpu_quota
 from migctl.host.procfs import memory_total_mib
@@ -67,16 +69,24 @@ def view(session: Session, plan: Plan, elsewhere: Elsewhere) -> PlanView:
 
 
 def machine_for(session: Session, plan: Plan, elsewhere: Elsewhere) -> tuple[Machine, str]:
-    """What a plan is for, and its name for people: this machine as it is, or the one that is thought of.
+    """What a plan can be written down for, and its name for people: this machine without this run, or one that is thought of.
 
     Raises:
-        MigctlError: as `consider`.
+        MigctlError: what is there cannot be seen.
     """
     if elsewhere.boards is not None:
         return _thought_of(session, elsewhere), _label(elsewhere)
     with read_only(session, plan.runtime) as shop:
-        found = consider(shop, plan, UpOptions(), lambda there: _with_cores(there, elsewhere))
-        return found.machine, _label(elsewhere) or (f"simulated {session.nvml}" if session.simulated else "this machine")
+        seen = shop.look(plan.name)
+        here = surroundings(session, shop.runtime, shop.ledger, seen.observed, plan.name)
+        here = _with_cores(replace(here, storage=data_devices(plan, shop.runtime)), elsewhere)
+    label = _label(elsewhere) or (f"simulated {session.nvml}" if session.simulated else "this machine")
+    return replace(here, gpus=tuple(_without(gpu, here, plan.name) for gpu in here.gpus)), label
+
+
+def _without(gpu: Gpu, machine: Machine, run: str) -> Gpu:
+    others = (i for i in gpu.instances if not machine.owners.get((gpu.uuid, i.gi_id), "").startswith(f"{run}/"))
+    return replace(gpu, instances=tuple(others))
 
 
 def _view(

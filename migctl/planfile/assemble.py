@@ -46,6 +46,8 @@ class Setting:
     runtime: RuntimeName
     environments: Environments
     mounts: Mounts
+    elsewhere: bool
+    """The jobs run on a cluster's nodes."""
     report: Report
 
 
@@ -70,6 +72,7 @@ def job(draft: Draft, needs: tuple[str, ...], setting: Setting) -> Job:
         origin=draft.origin,
         where=report.place(draft.start),
         places=places(draft.nodes, _TOLD_LATER, report),
+        keys=frozenset(draft.nodes),
         request=_request(draft, setting),
         gpus=model.gpu or (),
         cpus=model.cpus,
@@ -326,7 +329,7 @@ def _working_dir(draft: Draft, setting: Setting) -> str | None:
     except Refusal as refused:
         report.error(refused.id, f"working_dir {refused.message}", offset, refused.hint)
         return None
-    if not os.path.isdir(path):  # noqa: PTH112 -- a text path all along
+    if not setting.elsewhere and not os.path.isdir(path):  # noqa: PTH112 -- a text path all along
         report.error(
             "missing-source",
             f"working_dir is {path}, which is no folder on this machine",

@@ -192,7 +192,7 @@ def _filled(entries: Mapping[str, Node], scope: Scope, report: Report) -> tuple[
 
 def _read(entries: Mapping[str, Node], scope: Scope, report: Report) -> _Read:
     nodes, broken = _filled(entries, scope, report)
-    model, wrong = validated(JobModel, nodes, report, in_job=True)
+    model, wrong = validated(JobModel, nodes, report)
     return _Read(nodes, model, wrong | broken)
 
 

@@ -98,13 +98,13 @@ REFUSED_IN_PLAN: Mapping[str, Reason] = {
     "services": Reason(
         "compose-file",
         "this looks like a Compose file: a plan has jobs",
-        "rename services to jobs and give each a profile",
+        "`migctl import FILE` makes a plan of it",
     ),
     "version": Reason("unknown-key", "a plan has no version", "delete it"),
     "mig-configs": Reason(
         "mig-parted-file",
         "this looks like a mig-parted configuration: a plan has jobs",
-        "write a job with a profile for each training",
+        "`migctl import FILE` makes a plan of it",
     ),
     "gpus": Reason(
         "gpu-by-other-way",
@@ -126,13 +126,6 @@ REFUSED_IN_PLAN: Mapping[str, Reason] = {
     "profile": Reason("unknown-key", "profile belongs to a job", "write it under defaults or a job"),
     "environment": Reason("unknown-key", "environment belongs to a job", "write it under defaults or a job"),
     "job": Reason("unknown-key", "job is not a key of a plan", "write jobs"),
-}
-
-# Keys whose behaviour comes later, with the value they have by default and what to do until then.
-_LATER: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "engine": (("local",), "delete it: jobs run on this machine"),
-    "slurm": ((), "delete it: jobs run on this machine"),
-    "kubernetes": ((), "delete it: jobs run on this machine"),
 }
 
 
@@ -158,9 +151,3 @@ def refusal(key: str, value: Node, *, in_job: bool, known: Iterable[str]) -> Rea
         if key == "restart" and value.text in ("no", "false"):
             return None
     return Reason(reason.id, reason.message.replace("{key}", key), reason.hint)
-
-
-def not_yet(key: str, value: Node) -> str | None:
-    """What to do instead of a key whose behaviour comes later; `None` where the value asks for nothing new."""
-    defaults, instead = _LATER.get(key, ((), None))
-    return None if isinstance(value, Scalar) and value.text in defaults else instead

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
+from migctl.planfile.cluster_fields import Kubernetes, Slurm
 from migctl.planfile.compose_fields import Arguments, EnvFiles, Environment, Hosts, Labels, Ports, Ulimits
 from migctl.planfile.gpu_fields import Cores, Cpus, Gpus, Instance, Natural, Positive, Profile, Workers
 from migctl.planfile.image_field import Image
@@ -14,7 +15,6 @@ from migctl.planfile.mps_field import Mps
 from migctl.planfile.notify_field import Told
 from migctl.planfile.plain_fields import (
     Flag,
-    Later,
     MemoryLimit,
     Seconds,
     Size,
@@ -80,8 +80,12 @@ class PlanModel(BaseModel):
     )
     runtime: Runtime | None = Field(None, description="docker (default; podman behind the same socket too) or process.")
     engine: Engine | None = Field(None, description="local (default), slurm or kubernetes.")
-    slurm: Later = Field(None, description="Settings of engine slurm.")
-    kubernetes: Later = Field(None, description="Settings of engine kubernetes.")
+    slurm: Slurm | None = Field(
+        None, description="Settings of Slurm: partition, account, the site's GRES types, how containers are run …."
+    )
+    kubernetes: Kubernetes | None = Field(
+        None, description="Settings of Kubernetes: namespace, mig_strategy, a queue of Kueue …."
+    )
     enable_mig: Flag | None = Field(None, description="Whether MIG mode may be switched on (false).")
     reserve_cores: Natural | None = Field(
         None, description="Physical cores kept for the system; by default 1 for a single job, else 0."

@@ -45,9 +45,11 @@ def absolute(path: str, folder: str, environ: Mapping[str, str]) -> str:
 class Mounts:
     """Looks at each volume once, whatever number of jobs mounts it."""
 
-    def __init__(self, folder: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, folder: str, environ: Mapping[str, str], *, elsewhere: bool = False) -> None:
         self._folder = folder
         self._environ = environ
+        self._elsewhere = elsewhere
+        """The jobs run on a cluster's nodes, where other folders may be than here."""
         self._found: dict[Volume, Volume | Refusal] = {}
 
     def checked(self, volume: Volume) -> Volume:
@@ -58,7 +60,7 @@ class Mounts:
         """
         if volume not in self._found:
             try:
-                self._found[volume] = _checked(volume, self._folder, self._environ)
+                self._found[volume] = _checked(volume, self._folder, self._environ, elsewhere=self._elsewhere)
             except Refusal as refused:
                 self._found[volume] = refused
         found = self._found[volume]
@@ -67,7 +69,7 @@ class Mounts:
         return found
 
 
-def _checked(volume: Volume, folder: str, environ: Mapping[str, str]) -> Volume:
+def _checked(volume: Volume, folder: str, environ: Mapping[str, str], *, elsewhere: bool) -> Volume:
     if volume.kind != "bind" or volume.source is None:
         return volume
     source = absolute(volume.source, folder, environ)
@@ -80,7 +82,7 @@ def _checked(volume: Volume, folder: str, environ: Mapping[str, str]) -> Volume:
                 "delete it: migctl gives the job its instance",
                 id="gpu-by-other-way",
             )
-    here = not engine or engine.startswith(("unix://", "/"))
+    here = not elsewhere and (not engine or engine.startswith(("unix://", "/")))
     if here and _missing(source):
         raise Refusal(
             f"mounts {source}, which does not exist on this machine",

@@ -60,4 +60,3 @@ MemoryLimit = Annotated[int | str, PlainValidator(memory_limit), WithJsonSchema(
 Seconds = Annotated[float, PlainValidator(duration_s), WithJsonSchema({**_STRING, "examples": ["1m30s", "60s"]})]
 Texts = Annotated[tuple[Text, ...], Listed]
 Words = Annotated[tuple[Word, ...], Listed]
-Later = Annotated[object, PlainValidator(anything), WithJsonSchema({})]

@@ -115,7 +115,7 @@ def _policy(root: MappingNode, report: Report, file: str, owner: str) -> Policy:
     contact = entries.get("contact")
     users, groups = (_overrides(entries.pop(key, None), report, key) for key in ("users", "groups"))
     everybody = _rules(root, entries, report, "")
-    text = validated(PolicyModel, {"contact": contact}, report, in_job=False)[0].contact if contact else None
+    text = validated(PolicyModel, {"contact": contact}, report)[0].contact if contact else None
     return Policy(file=file, owner=owner, contact=text, everybody=everybody, users=users, groups=groups)
 
 
@@ -152,7 +152,7 @@ def _known(node: MappingNode, report: Report, known: tuple[str, ...], place: str
 
 def _rules(node: MappingNode, entries: Mapping[str, Node], report: Report, prefix: str) -> Rules:
     wanted = {key: value for key, value in entries.items() if key in RULES}
-    model, wrong = validated(PolicyModel, wanted, report, in_job=False)
+    model, wrong = validated(PolicyModel, wanted, report)
     found = Rules()
     for key in wanted:
         if key not in wrong:

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from migctl.core import names
 from migctl.core.choices import CpuShare, CpuSplit, Finish, Numa, Reboot, RuntimeName, Strategy
+from migctl.core.clusters import EngineName, KubernetesSettings, SlurmSettings
 from migctl.core.plan import Plan
 from migctl.errors import PlanError, Problems, Where
 from migctl.planfile.assemble import Setting, job, places
@@ -208,7 +209,7 @@ def _build(
             filled[key] = value
         elif (done := fill(value, scope, report, at_start=False)) is not None:
             filled[key] = done
-    model, wrong = validated(PlanModel, filled, report, in_job=False)
+    model, wrong = validated(PlanModel, filled, report)
     if model.name is not None:
         name = model.name
         if why := names.problem(name):
@@ -216,13 +217,15 @@ def _build(
             report.error("bad-name", f"the name {name[:80]!r} {why}", filled["name"].start, hint)
     strategy = Strategy(model.strategy) if model.strategy and "strategy" not in wrong else None
     runtime = RuntimeName(model.runtime) if model.runtime else RuntimeName.DOCKER
+    elsewhere = model.engine not in (None, EngineName.LOCAL)
     setting = Setting(
         folder=folder,
         environ=environ,
         strategy=strategy,
         runtime=runtime,
         environments=environments,
-        mounts=Mounts(folder, environ),
+        mounts=Mounts(folder, environ, elsewhere=elsewhere),
+        elsewhere=elsewhere,
         report=report,
     )
     found = drafts(jobs, defaults, scope, report) if jobs is not None else []
@@ -253,8 +256,12 @@ def _build(
         on_finish=Finish(model.on_finish or Finish.KEEP),
         on_reboot=Reboot(model.on_reboot or Reboot.HOLD),
         notify=tuple(told.notify for told in model.notify or ()),
+        engine=EngineName(model.engine or EngineName.LOCAL),
+        slurm=model.slurm or SlurmSettings(),
+        kubernetes=model.kubernetes or KubernetesSettings(),
         notices=report.notices,
         places=places(filled, _TOLD_LATER, report),
+        keys=frozenset(filled),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from migctl.planfile.keys import is_extension, not_yet, refusal
+from migctl.planfile.keys import is_extension, refusal
 from migctl.planfile.nodes import Mapping as MappingNode
 from migctl.planfile.nodes import Node, Scalar, Sequence
 from migctl.planfile.problems import Refusal, Report
@@ -32,9 +32,7 @@ def known_entries(node: MappingNode, report: Report, known: Iterable[str], *, in
     return found
 
 
-def validated(
-    model: type[Model], entries: Mapping[str, Node], report: Report, *, in_job: bool
-) -> tuple[Model, frozenset[str]]:
+def validated(model: type[Model], entries: Mapping[str, Node], report: Report) -> tuple[Model, frozenset[str]]:
     """The model of these entries, and the keys that are wrong and therefore left out of it."""
     wrong: set[str] = set()
     try:
@@ -46,11 +44,6 @@ def validated(
             _add(detail, entries, report)
         good = {key: value for key, value in entries.items() if key not in wrong}
         made = model.model_validate(good)
-    for key, value in entries.items() if not in_job else ():
-        if key not in wrong and (instead := not_yet(key, value)):
-            wrong.add(key)
-            what = f"{key}: {value.text}" if isinstance(value, Scalar) and key == "engine" else key
-            report.error("not-available-yet", f"{what} is not available yet", value.start, instead)
     return made, frozenset(wrong)
 
 

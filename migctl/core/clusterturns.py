@@ -1,0 +1,78 @@
+"""Which arrays wait for which: the plan's needs, stages and one-after-another, as a cluster's dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from migctl.core.choices import Strategy
+from migctl.core.clusterjobs import Group
+from migctl.core.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a group waits for."""
+
+    group: str
+    index: int | None = None
+    """A single member; `None`: all of them."""
+    success: bool = True
+    """They must have succeeded; else it is enough that they have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A group, and what it waits for; every group of a list of turns comes after those it waits for."""
+
+    group: Group
+    after: tuple[Link, ...] = ()
+    at_once: int | None = None
+    """How many members may run at the same time; `None`: all."""
+
+
+def turns(plan: Plan, groups: Sequence[Group]) -> tuple[Turn, ...]:
+    """All groups in an order in which they can be handed over."""
+    places = {job.name: (group.name, n, len(group.members)) for group in groups for n, job in enumerate(group.members)}
+    sequential = plan.strategy is Strategy.SEQUENTIAL
+    at_once = 1 if sequential else plan.max_parallel
+    made: list[Turn] = []
+    for group in _ordered(groups):
+        after = _needs(group, places)
+        if group.first.stage is not None:
+            before = [g for g in groups if g.first.stage is not None and g.first.stage < group.first.stage]
+            latest = max((g.first.stage or 0 for g in before), default=None)
+            after += [Link(g.name, success=False) for g in before if g.first.stage == latest]
+        if sequential and made:
+            after.append(Link(made[-1].group.name, success=False))
+        whole = at_once if group.array and at_once is not None and at_once < len(group.members) else None
+        made.append(Turn(group, tuple(dict.fromkeys(after)), whole))
+    return tuple(made)
+
+
+def _needs(group: Group, places: dict[str, tuple[str, int, int]]) -> list[Link]:
+    """One link for a whole group where all of it is needed."""
+    wanted: dict[str, list[int]] = {}
+    for name in group.first.needs:
+        other, index, _ = places[name]
+        wanted.setdefault(other, []).append(index)
+    sizes = {name: size for name, _, size in places.values()}
+    links: list[Link] = []
+    for other, indexes in wanted.items():
+        whole = len(indexes) == sizes[other]
+        links += [Link(other)] if whole else [Link(other, index) for index in indexes]
+    return links
+
+
+def _ordered(groups: Sequence[Group]) -> list[Group]:
+    """Stages in their order, needs before those who need them, more urgent ones first, else the plan's order."""
+    left = sorted(groups, key=lambda g: (g.first.stage if g.first.stage is not None else -1, -g.first.priority))
+    done: list[Group] = []
+    names: set[str] = set()
+    every = {job.name for group in groups for job in group.members}
+    while left:
+        ready = next((g for g in left if set(g.first.needs) & every <= names), left[0])
+        left.remove(ready)
+        done.append(ready)
+        names |= {job.name for job in ready.members}
+    return done

@@ -1,0 +1,158 @@
+"""A plan as a file for Docker Compose v2: a service for each job, with its device, its cores and its workers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from migctl.core.allocation import Assignment
+from migctl.core.keytable import Lost
+from migctl.core.plan import Job, Port, Volume
+from migctl.core.rounds import Rounds
+from migctl.core.yaml_text import Noted, Value, document
+from migctl.render.exported import Exporter, device_variables, handed, heading, resolved, seconds, shm, size
+from migctl.render.nvidia_smi import create_line, destroy_lines
+
+OOM_SCORE_ADJ = 500
+Plain = Callable[[str], str]
+"""How a text of the plan is written so that Compose reads it as it is."""
+
+
+def compose_file(rounds: Rounds, lost: Iterable[Lost], exporter: Exporter) -> str:
+    """The file's text.
+
+    Args:
+        rounds: who runs with whom, on what.
+        lost: keys that Compose cannot express.
+        exporter: who containers run as where the job names no user.
+    """
+    variables = device_variables(rounds.assignments)
+    services: dict[str, Value] = {}
+    for number, round_ in enumerate(rounds.rounds, 1):
+        for a in round_:
+            services[a.job.name] = _service(a, rounds, variables.get(a.job.name), number, exporter)
+    whole: dict[str, Value] = {"name": _project(rounds.plan.name), "services": services}
+    if named := _volumes(a.job for a in rounds.assignments):
+        whole["volumes"] = named
+    above = heading(
+        f"plan {rounds.plan.name} for Docker Compose v2, planned for {rounds.machine}", exporter.version, lost
+    )
+    return document(whole, (*above, "", *_instructions(rounds, variables)))
+
+
+def _project(name: str) -> str:
+    """Compose's names of projects: small letters, digits, `-` and `_`."""
+    return re.sub(r"[^a-z0-9_-]", "-", name.lower()).lstrip("-_") or "plan"
+
+
+def _instructions(rounds: Rounds, variables: Mapping[str, str]) -> list[str]:
+    """What to do before and after `docker compose up`."""
+    if not variables:
+        return ["docker compose up -d; docker compose wait SERVICE; docker compose down"]
+    lines: list[str] = []
+    for number, round_ in enumerate(rounds.rounds, 1):
+        made = [a for a in round_ if a.job.name in variables]
+        which = f" --profile round-{number}" if number > 1 else ""
+        if number > 1:
+            lines += ["", f"Round {number}, when those before have ended and their instances are gone:"]
+        lines += [
+            "1. as root, with MIG mode on: make the GPU instances; `nvidia-smi -L` then lists their UUIDs",
+            *(f"     {line}" for line in create_line(made, rounds.names)),
+            "2. write the UUIDs into the file .env beside this one:",
+            *(f"     {variables[a.job.name]}=MIG-…    ({_told(a)})" for a in made),
+            f"3. docker compose{which} up -d",
+            f"4. when they have ended: docker compose{which} down, and take the instances away again:",
+            *(f"     {line}" for line in destroy_lines(made, rounds.names)),
+        ]
+    return lines
+
+
+def _told(a: Assignment) -> str:
+    assert a.profile is not None
+    return a.profile.name if a.placement is None else f"{a.profile.name} at memory slice {a.placement.start}"
+
+
+def _service(a: Assignment, rounds: Rounds, variable: str | None, round_: int, exporter: Exporter) -> Value:
+    job = a.job
+    device = f"${{{variable}:?{_told(a)}}}" if variable else (a.instance_uuid or rounds.names[a.gpu_uuid])
+    mark = "MIGCTL-DEVICE-OF-THIS-SERVICE"
+    told = handed(a, rounds.plan, container=True, device=mark, user=exporter.name)
+    own = {name: "".join(resolved((value,), told)) for name, value in job.environment}
+    variables = {**told, **own}
+
+    def plain(text: str) -> str:
+        """Compose's own variables begin with a dollar: every other dollar is doubled."""
+        return text.replace("$", "$$").replace("$${MIGCTL_MIG_UUID}", device).replace(mark, device)
+
+    service: dict[str, Value] = {"image": plain(job.image or "")}
+    if round_ > 1:
+        service["profiles"] = [f"round-{round_}"]
+    for key, words in (("entrypoint", job.entrypoint), ("command", job.command)):
+        if words is not None:
+            service[key] = [plain(word) for word in resolved(words, told)]
+    service |= {
+        "environment": {name: plain(value) for name, value in variables.items()},
+        "cpuset": str(a.cpu.cpus),
+        "shm_size": size(shm(a)),
+        "init": True,
+        "restart": Noted("no", beside="after a reboot its instance is gone"),
+        "oom_score_adj": OOM_SCORE_ADJ,
+        "stop_signal": "SIGTERM",
+        "stop_grace_period": seconds(job.stop_grace_period_s),
+    }
+    if job.user != "image":
+        service["user"] = plain(job.user or exporter.ids)
+    service |= _options(job, plain)
+    reserved = {"driver": "nvidia", "device_ids": [device], "capabilities": ["gpu"]}
+    service["deploy"] = {"resources": {"reservations": {"devices": [reserved]}}}
+    return service
+
+
+def _options(job: Job, plain: Plain) -> dict[str, Value]:
+    """The keys that are Compose's own, where the job gives them."""
+    optional: dict[str, Value] = {
+        "depends_on": {need: {"condition": "service_completed_successfully"} for need in job.needs},
+        "pull_policy": job.pull_policy if job.pull_policy != "missing" else "",
+        "working_dir": plain(job.working_dir or ""),
+        "volumes": [_volume(volume, plain) for volume in job.volumes],
+        "ports": [_port(port) for port in job.ports],
+        "network_mode": plain(job.network_mode or ""),
+        "tmpfs": [plain(path) for path in job.tmpfs],
+        "group_add": [plain(group) for group in job.group_add],
+        "ulimits": {limit.name: {"soft": limit.soft, "hard": limit.hard} for limit in job.ulimits},
+        "labels": {name: plain(value) for name, value in job.labels},
+        "extra_hosts": [plain(host) for host in job.extra_hosts],
+        "cap_add": list(job.cap_add),
+        "security_opt": [plain(option) for option in job.security_opt],
+        "ipc": plain(job.ipc or ""),
+        "mem_limit": size(job.mem_limit_bytes) if job.mem_limit_bytes else "",
+    }
+    return {key: value for key, value in optional.items() if value}
+
+
+def _volume(volume: Volume, plain: Plain) -> Value:
+    made: dict[str, Value] = {"type": volume.kind}
+    if volume.source is not None:
+        made["source"] = plain(volume.source)
+    made["target"] = plain(volume.target)
+    if volume.read_only:
+        made["read_only"] = True
+    if volume.kind == "bind":
+        # Else Compose makes an empty folder as root where the source is missing.
+        made["bind"] = {"create_host_path": False}
+    return made
+
+
+def _port(port: Port) -> Value:
+    made: dict[str, Value] = {"target": port.container, "protocol": port.protocol}
+    if port.host:
+        made["published"] = str(port.host)
+    if port.host_ip:
+        made["host_ip"] = port.host_ip
+    return made
+
+
+def _volumes(jobs: Iterable[Job]) -> dict[str, Value]:
+    """Named volumes keep their names: Compose would put the project's before them."""
+    names = dict.fromkeys(v.source for job in jobs for v in job.volumes if v.kind == "volume" and v.source)
+    return {name: {"name": name} for name in names}
