@@ -1,0 +1,96 @@
+"""Keeps what is seen of runs in their folders: every ten seconds a sample, and verdicts as they begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from migctl.core.readings import Reading
+from migctl.core.tracks import FINEST_S, Said, changes, merged, sample
+from migctl.core.verdicts import Verdict
+from migctl.errors import MigctlError
+from migctl.store.samples import TrackWriter
+from migctl.watch.watcher import Seen
+
+
+@dataclass(slots=True)
+class _Run:
+    """What of one run is not written yet."""
+
+    writer: TrackWriter
+    waiting: list[Reading] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
+    verdicts: dict[str, dict[str, Verdict]] = field(default_factory=dict)
+    """Job → kind → what is said of it now."""
+
+
+class Recorder:
+    """Give its `add` to a `Watcher`. A disk that takes nothing keeps nobody from watching: `trouble` says so once.
+
+    Args:
+        state: the state directory of whoever owns the runs.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._runs: dict[str, _Run] = {}
+        self.trouble: MigctlError | None = None
+        """Why the last write failed."""
+
+    def add(self, seen: Seen) -> None:
+        """Take over one moment; write the runs whose ten seconds are over."""
+        reading = seen.reading
+        for name in dict.fromkeys(job.run for job in reading.jobs):
+            run = self._runs.setdefault(name, _Run(TrackWriter(self._state, name)))
+            self._note(run, name, seen)
+            run.waiting.append(reading)
+        for name, run in self._runs.items():
+            if run.waiting and int(run.waiting[0].at_s // FINEST_S) != int(reading.at_s // FINEST_S):
+                self._write(name, run)
+
+    def close(self) -> None:
+        """Write what is left."""
+        for name, run in self._runs.items():
+            self._write(name, run)
+        self._runs.clear()
+
+    def _note(self, run: _Run, name: str, seen: Seen) -> None:
+        at_s = seen.reading.at_s
+        for job in seen.reading.jobs:
+            if job.run == name:
+                now = {v.kind.value: v for v in seen.diagnosis.jobs.get(job.name, ())}
+                self._say(run, at_s, job.job, "", now)
+        used = {job.instance.gpu_uuid for job in seen.reading.jobs if job.run == name and job.instance is not None}
+        for uuid in used:
+            self._say(run, at_s, "", uuid, {v.kind.value: v for v in seen.diagnosis.gpus.get(uuid, ())})
+
+    @staticmethod
+    def _say(run: _Run, at_s: float, job: str, gpu: str, now: Mapping[str, Verdict]) -> None:
+        begun, ended = changes(run.verdicts.get(job or gpu, {}), now)
+        for over, verdicts in ((False, begun), (True, ended)):
+            run.said += [
+                Said(
+                    at_s=at_s,
+                    job=job,
+                    gpu=gpu,
+                    kind=verdict.kind.value,
+                    title=verdict.title,
+                    message=verdict.message,
+                    hint=verdict.hint,
+                    over=over,
+                )
+                for verdict in verdicts
+            ]
+        run.verdicts[job or gpu] = dict(now)
+
+    def _write(self, name: str, run: _Run) -> None:
+        waiting, said = run.waiting, run.said
+        run.waiting, run.said = [], []
+        if not waiting and not said:
+            return
+        try:
+            run.writer.add([merged([sample(reading, name) for reading in waiting])] if waiting else [], said)
+            self.trouble = None
+        except MigctlError as error:
+            self.trouble = error
