@@ -54,6 +54,7 @@ def bring_up(
                 made.taken_out,
                 made.difference,
                 result.notices,
+                made.waits,
             )
         )
     elif not common.json:
@@ -71,6 +72,7 @@ def bring_up(
                 simulated=session.nvml,
                 quiet=common.quiet,
                 next_steps=next_steps,
+                waits=result.decision.waits,
             )
         )
     if attach:

@@ -6,26 +6,34 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from migctl.core.choices import RetryOn
+from migctl.core.log_signs import Cause
 from migctl.core.plan import Job
 from migctl.core.record import JobState, Record, StoppedBy
 
 FIRST_PAUSE_S: Final = 5.0
 LONGEST_PAUSE_S: Final = 300.0
 """The pause doubles with each attempt: what fails because something else is down gets more and more time for it."""
+_MEMORY: Final = frozenset({Cause.SLICE_MEMORY, Cause.CGROUP_MEMORY, Cause.HOST_MEMORY, Cause.MEMORY_NODES})
+_HOPELESS: Final = frozenset(
+    {
+        Cause.GPU_FAULT,
+        Cause.NO_GPU,
+        Cause.DRIVER_TOO_OLD,
+        Cause.WRONG_GPU_CODE,
+        Cause.OTHER_ARCHITECTURE,
+        Cause.CANNOT_RUN,
+    }
+)
+"""The next attempt would meet the same."""
 
 
-def how(record: Record, *, out_of_memory: bool) -> RetryOn | None:
-    """How an attempt ended, as `retry_on` says it; nothing for one that succeeded or that somebody stopped.
-
-    Args:
-        record: of the ended attempt.
-        out_of_memory: whether what is known of its end is that memory was short.
-    """
+def how(record: Record) -> RetryOn | None:
+    """How an attempt ended, as `retry_on` says it; nothing for one that succeeded or that somebody stopped."""
     match record.state:
         case JobState.FAILED if record.stopped_by is StoppedBy.TIMEOUT:
             return RetryOn.TIMEOUT
         case JobState.FAILED:
-            return RetryOn.OOM if out_of_memory else RetryOn.FAILED
+            return RetryOn.OOM if record.cause in _MEMORY else RetryOn.FAILED
         case JobState.LOST:
             return RetryOn.LOST
         case _:
@@ -37,9 +45,7 @@ def pause_s(tries: int) -> float:
     return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(tries - 1, 16))
 
 
-def due_again(
-    jobs: Iterable[Job], records: Mapping[str, Record], *, out_of_memory: frozenset[str], hopeless: frozenset[str]
-) -> dict[str, float]:
+def due_again(jobs: Iterable[Job], records: Mapping[str, Record]) -> dict[str, float]:
     """The jobs that are to be run once more → not before when (Unix seconds).
 
     A restart of the machine or the engine took a job through no fault of its own: it counts for nothing, and is made good for jobs
@@ -48,19 +54,16 @@ def due_again(
     Args:
         jobs: of the plan.
         records: settled records by job.
-        out_of_memory: jobs whose last attempt ended for want of memory.
-        hopeless: jobs whose last attempt ended so that another one must fail too (a GPU fault, no program).
     """
     found: dict[str, float] = {}
     for job in jobs:
         record = records.get(job.name)
-        if record is None or not record.state.unsuccessful or job.name in hopeless:
+        if record is None or not record.state.unsuccessful or record.cause in _HOPELESS:
             continue
         if record.state is JobState.LOST and record.restarted:
             if job.resumable:
                 found[job.name] = record.finished_at or 0.0
             continue
-        kind = how(record, out_of_memory=job.name in out_of_memory)
-        if kind in job.retry_on and record.tries <= job.retries:
+        if how(record) in job.retry_on and record.tries <= job.retries:
             found[job.name] = (record.finished_at or 0.0) + pause_s(record.tries)
     return found

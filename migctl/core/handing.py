@@ -21,14 +21,25 @@ class Handing:
     """Ended jobs whose instance is another's from now on: their records without it."""
     cleared: Mapping[str, Record] = field(default_factory=dict)
     """Ended jobs whose instance is destroyed first."""
-
     removed: Mapping[str, Record] = field(default_factory=dict)
     """Jobs that are run once more: their last attempt, whose container goes first."""
 
     @property
     def clearing(self) -> tuple[Chain, ...]:
         """The steps that make room."""
-        return tuple(chain(name, Action.DESTROY_COMPUTE_INSTANCE, Action.DESTROY_GPU_INSTANCE) for name in self.cleared)
+        return tuple(
+            chain(
+                name,
+                *((Action.REMOVE_CONTAINER,) if name in self.removed else ()),
+                *((Action.DESTROY_COMPUTE_INSTANCE, Action.DESTROY_GPU_INSTANCE) if name in self.cleared else ()),
+            )
+            for name in self.clearing_records
+        )
+
+    @property
+    def clearing_records(self) -> Mapping[str, Record]:
+        """What those steps begin with."""
+        return {**self.removed, **self.cleared}
 
 
 def handings(starts: Sequence[Start], records: Mapping[str, Record]) -> Handing:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.log_signs import Cause
 from migctl.core.mig import Placement
 
 
@@ -114,6 +115,8 @@ class Record:
     created_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
+    cause: Cause | None = None
+    """Why it failed, where its end was looked into."""
     tries: int = 1
     """Attempts since the job was submitted, this one included: what `retries` counts."""
     stopped_by: StoppedBy | None = None

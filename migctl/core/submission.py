@@ -42,6 +42,8 @@ class Queue:
     """Taken out of the queue before they began."""
     wave: tuple[int, ...] = ()
     """Compute slices of the jobs of the first wave: cores are shared out by these for the run's whole life."""
+    told: bool = False
+    """Nothing is left to be done, and whoever wanted to know has been told."""
     reason: str = ""
     """Why nothing starts although nobody held it: a failure with `fail_fast`, a restart of the machine."""
 
@@ -69,4 +71,4 @@ def requeued(queue: Queue | None, plan: Plan, now: float) -> Queue:
     if queue is None:
         return Queue(entries=entries)
     names = {job.name for job in plan.jobs}
-    return replace(queue, entries=entries, held_jobs=tuple(j for j in queue.held_jobs if j in names), stopped=())
+    return replace(queue, entries=entries, held_jobs=tuple(j for j in queue.held_jobs if j in names), stopped=(), told=False)

@@ -33,6 +33,10 @@ class Wave:
     weights: tuple[int, ...]
     """Compute slices of the first wave's jobs, by which cores are shared out for the run's whole life."""
 
+    def only(self, count: int) -> Wave:
+        """The same with at most so many starts."""
+        return replace(self, starts=self.starts[:count])
+
 
 def queues(plan: Plan, machine: Machine, progress: Progress) -> bool:
     """Whether it is known without trying that the jobs do not all run at once."""

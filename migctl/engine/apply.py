@@ -55,9 +55,24 @@ class Workshop:
         """Where the attempt's files lie."""
         return self.ledger.folder(record.run, record.job, record.attempt)
 
-    def bring_up(self, chains: Sequence[Chain], records: Mapping[str, Record], seen: Look, pad: LaunchPad) -> Outcome:
-        """Run the chains of `up`; the first failure lets all others finish their step and stop."""
-        return self._executor(seen, self.cancel, pad=pad, wait_s=self.wait_for_s).run(chains, records)
+    def bring_up(
+        self,
+        chains: Sequence[Chain],
+        records: Mapping[str, Record],
+        seen: Look,
+        pad: LaunchPad,
+        *,
+        stop_all_on_error: bool = True,
+    ) -> Outcome:
+        """Run the chains of jobs that start; of `up` the first failure lets all others finish their step and stop."""
+        executor = self._executor(
+            seen, self.cancel, pad=pad, wait_s=self.wait_for_s, stop_all_on_error=stop_all_on_error
+        )
+        return executor.run(chains, records)
+
+    def clear(self, chains: Sequence[Chain], records: Mapping[str, Record], seen: Look) -> Outcome:
+        """Run chains that only remove; the jobs' records stay."""
+        return self._executor(seen, threading.Event(), stop_all_on_error=False, removing=True).run(chains, records)
 
     def take_down(
         self,

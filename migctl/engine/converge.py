@@ -19,7 +19,6 @@ from migctl.engine.claiming import claim
 from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.failed_gpus import real_failure
 from migctl.engine.idleness import hold_machine
-from migctl.engine.launch import LaunchPad
 from migctl.engine.mode import to_enable, turn_on
 from migctl.engine.observe import Look, boot, check_source
 from migctl.engine.others import controller_notices
@@ -28,6 +27,9 @@ from migctl.engine.rights import sudo_notices
 from migctl.engine.ruling import refuse, refuse_mode
 from migctl.engine.services import recover_services
 from migctl.engine.session import Session
+from migctl.engine.starting import launch_pad
+from migctl.engine.submitting import submitted
+from migctl.engine.supervisor import ensure
 from migctl.engine.surroundings import surroundings
 from migctl.engine.undo import partly, taken_back, undo, without_the_old
 from migctl.errors import (
@@ -38,8 +40,6 @@ from migctl.errors import (
     PartlyApplied,
     PlanError,
 )
-from migctl.host.claims import store_name
-from migctl.host.procfs import memory_total_mib
 from migctl.store.ledger import Ledger
 
 
@@ -97,7 +97,7 @@ def converge(
             _mode_on(shop, plan, options)
         first = ready(shop, plan, options)
         decision, seen = first.decision, first.seen
-        images = images_of(shop, decision, images)
+        images = images_of(shop, plan, decision, images)
         if not off:
             _hold(stack, shop, plan)
         again = shop.look(plan.name).observed
@@ -108,14 +108,17 @@ def converge(
             # Somebody was quicker: with instances, or (where GPUs are shared) only with claims on cores.
             second = ready(shop, plan, options)
             decision, seen = second.decision, second.seen
-            images = images_of(shop, decision, images)
+            images = images_of(shop, plan, decision, images)
         _write_down(ledger, plan.name, seen, {chain.job for chain in (*decision.undo, *decision.chains)})
-        if not decision.chains and not decision.undo:
-            run = ledger.run(plan.name) or _run(shop, plan, decision, seen)
-            return _result(run, decision, seen.records)
-        if cancel.is_set():
+        idle = not decision.chains and not decision.undo
+        if cancel.is_set() and not idle:
             raise Interrupted("interrupted", "interrupted before anything was made")
-        return _act(shop, plan, decision, seen, images)
+        with submitted(shop, plan, decision, images) as to_supervise:
+            run = ledger.run(plan.name) or _run(shop, plan, decision, seen)
+            result = _result(run, decision, seen.records) if idle else _act(shop, plan, decision, seen, images)
+    if to_supervise:
+        ensure(session)
+    return result
 
 
 def _hold(stack: ExitStack, shop: Workshop, plan: Plan) -> None:
@@ -170,12 +173,15 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
         if gone.errors:
             raise partly(run.name, gone.errors.values(), "replacing")
     try:
+        staying |= _make_room(shop, decision, seen)
         made = _start(shop, plan, run, decision, seen, images)
     except MigctlError as error:
         if not decision.replaced:
             raise
         raise without_the_old(run.name, decision.replaced, error) from error
-    final = {**staying, **made}
+    given = {name: replace(r, revision=r.revision + 1) for name, r in decision.handing.given.items()}
+    shop.ledger.save(list(given.values()), durable=False)
+    final = {**staying, **given, **made}
     try:
         claim(session, run, final.values(), seen.observed.boot_id)
     except MigctlError as error:
@@ -185,23 +191,22 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
     return replace(result, notices=told)
 
 
+def _make_room(shop: Workshop, decision: Decision, seen: Look) -> Mapping[str, Record]:
+    """Destroy the instances of ended jobs that are in the way of others; returns these jobs' records."""
+    handing = decision.handing
+    if not handing.clearing:
+        return {}
+    outcome = shop.clear(handing.clearing, handing.clearing_records, seen)
+    if outcome.errors:
+        raise next(iter(outcome.errors.values()))
+    return {name: outcome.records[name] for name in handing.clearing_records}
+
+
 def _start(
     shop: Workshop, plan: Plan, run: Run, decision: Decision, seen: Look, images: Mapping[str, str]
 ) -> Mapping[str, Record]:
     """Make what is missing, and look that it is there; all of it or nothing. Returns the records of what was made."""
-    session = shop.session
-    pad = LaunchPad(
-        plan=plan,
-        caller=session.caller,
-        environ=session.environ,
-        images=images,
-        batch_sizes={a.job.name: a.batch_size for a in decision.allocation.assignments},
-        threads={a.job.name: a.cpu.threads for a in decision.allocation.assignments},
-        simulated=session.simulated,
-        memory_total_mib=memory_total_mib(session.root),
-        minors={gpu.uuid: gpu.minor for gpu in seen.observed.gpus},
-        store=store_name(session.paths.state),
-    )
+    pad = launch_pad(shop, plan, images, decision.allocation, seen)
     problems: dict[str, MigctlError]
     made: Mapping[str, Record] = {}
     try:

@@ -10,22 +10,27 @@ from migctl.core.administered import device
 from migctl.core.allocate import allocate
 from migctl.core.allocation import Allocation, Assignment
 from migctl.core.choices import Strategy
+from migctl.core.handing import Handing, handings
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
 from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
+from migctl.core.progress import Progress
 from migctl.core.reconcile import Difference, Wanted, difference, steps_down, steps_up
 from migctl.core.record import JobState, Ownership, Record
 from migctl.core.sameness import digest, spec
 from migctl.core.settle import lost_by_restart
 from migctl.core.steps import Chain
+from migctl.core.submission import Queue, requeued
+from migctl.core.wave import Wave, next_wave, queues
 from migctl.engine.apply import Workshop
 from migctl.engine.datadevices import data_devices
 from migctl.engine.failed_gpus import failure_notices, real_failure
 from migctl.engine.observe import Look
 from migctl.engine.ruling import refuse, ruling
 from migctl.engine.surroundings import surroundings
-from migctl.errors import MigctlError
+from migctl.engine.unrecorded import refuse_second_copies
+from migctl.errors import Busy, MigctlError
 
 _UNBORN = (JobState.QUEUED, JobState.STARTING)
 _AGAIN = frozenset({JobState.FAILED, JobState.STOPPED, JobState.LOST})
@@ -45,6 +50,15 @@ class Decision:
     """The records that `chains` begin with."""
     leaving: Mapping[str, Record] = field(default_factory=dict)
     """The records that `undo` begins with."""
+    handing: Handing = Handing()
+    """Instances of ended jobs that are passed on, or destroyed to make room."""
+    wave: Wave | None = None
+    """The queue's answer, where not all jobs run at once."""
+
+    @property
+    def waits(self) -> Mapping[str, str]:
+        """The jobs that wait, and why."""
+        return {job: reason.words for job, reason in self.wave.waits.items()} if self.wave is not None else {}
 
     @property
     def starting(self) -> tuple[str, ...]:
@@ -79,6 +93,7 @@ def decide(
     last_attempt: Callable[[str], int],
     replacing: bool,
     again: Collection[JobState],
+    queue: Queue | None = None,
 ) -> Decision:
     """Compare the plan with the run, place what has no place yet, and list the steps.
 
@@ -88,27 +103,36 @@ def decide(
         last_attempt: number of a job's latest attempt, 0 = none; each attempt has its own folder.
         replacing: undo changed and removed jobs instead of keeping them.
         again: ended jobs to run once more, by how they ended; those that a restart of the machine took always run again.
+        queue: the run's queue as it was left.
 
     Raises:
         MigctlError: as `allocate`; nothing has been changed.
     """
     digests = {job.name: digest(job, key) for job in plan.jobs}
+    queue = requeued(queue, plan, now)
     diff = difference([Wanted(job=name, digest=d) for name, d in digests.items()], seen.records)
     once_more = {name for name in diff.kept if seen.records[name].state in again or lost_by_restart(seen.records[name])}
     other = {*diff.changed, *diff.removed}
     # What never ran has nothing worth keeping: an `up` that was cut short does not bind the plan that comes after it.
     unborn = {name for name in other if seen.records[name].state in _UNBORN}
-    stranded = {name for name in diff.unfinished if _stranded(seen.records[name], seen)}
+    stranded = {name for name in diff.unfinished if is_stranded(seen.records[name], seen)}
     leaving = once_more | unborn | stranded | (other if replacing else set())
     staying = {name: record for name, record in seen.records.items() if name not in leaving}
-    allocation = allocate(
-        plan,
-        replace(
-            machine,
-            gpus=_without(machine.gpus, [seen.records[name] for name in leaving]),
-            held={name: record for name, record in staying.items() if _has_place(record)},
-        ),
+    there = replace(
+        machine,
+        gpus=_without(machine.gpus, [seen.records[name] for name in leaving]),
+        held={name: record for name, record in staying.items() if _has_place(record)},
     )
+    progress = Progress(records={n: r for n, r in staying.items() if _has_place(r)}, queue=queue)
+    wave: Wave | None = None
+    allocation = None if queues(plan, there, progress) else allocate(plan, there)
+    if allocation is None or allocation.waiting:
+        blocked = allocation.blocked if allocation is not None else None
+        wave = next_wave(plan, there, progress, now=now)
+        allocation = wave.allocation
+        if isinstance(blocked, Busy) and not wave.starts and not _any_going_on(staying):
+            raise blocked  # others have all of it: whoever wants to wait says for how long
+    handing = handings(wave.starts if wave is not None else (), staying)
     records: dict[str, Record] = {}
     chains: list[Chain] = []
     for assignment in allocation.assignments:
@@ -116,11 +140,12 @@ def decide(
         if name in staying and name not in diff.unfinished:
             continue
         old = seen.records.get(name)
-        record = _record(plan, assignment, allocation.strategy, digests[name], seen, now)
+        record = fresh_record(plan, assignment, allocation.strategy, digests[name], seen, now)
         if name in staying and old is not None and _has_place(old):
             record = replace(old, boot_id=seen.observed.boot_id)
         else:
             record = replace(record, attempt=last_attempt(name) + 1, revision=old.revision if old is not None else 0)
+        record = replace(record, instance=handing.taken.get(name, record.instance))
         # A job with a whole GPU beside others with instances has none to be made.
         needs_instance = record.profile_id is not None or assignment.instance_uuid is not None
         steps = steps_up(name, record, seen.observed, needs_instance=needs_instance)
@@ -133,7 +158,13 @@ def decide(
         chains=tuple(chains),
         records=records,
         leaving={name: seen.records[name] for name in leaving},
+        handing=handing,
+        wave=wave,
     )
+
+
+def _any_going_on(records: Mapping[str, Record]) -> bool:
+    return any(not record.state.ended for record in records.values())
 
 
 def _recognised(seen: Look, plan: Plan, key: bytes) -> Look:
@@ -149,7 +180,7 @@ def _has_place(record: Record) -> bool:
     return record.state not in _UNBORN or record.instance is not None or record.container_id is not None
 
 
-def _stranded(record: Record, seen: Look) -> bool:
+def is_stranded(record: Record, seen: Look) -> bool:
     """Whether a job was created, but not started, for an instance that is gone (a reboot, or somebody's hand), or misplaced.
 
     Its place may be another's by now, so it is undone and placed anew.
@@ -170,7 +201,10 @@ def _without(gpus: tuple[Gpu, ...], leaving: list[Record]) -> tuple[Gpu, ...]:
     )
 
 
-def _record(plan: Plan, assignment: Assignment, strategy: Strategy, job_digest: str, seen: Look, now: float) -> Record:
+def fresh_record(
+    plan: Plan, assignment: Assignment, strategy: Strategy, job_digest: str, seen: Look, now: float
+) -> Record:
+    """The first record of an attempt that is about to be made."""
     return Record(
         run=plan.name,
         job=assignment.job.name,
@@ -249,6 +283,7 @@ def consider(
     """Look at the machine and decide; `adjust` puts another machine's cores in place of this one's."""
     key = shop.ledger.key()
     seen = _recognised(shop.look(plan.name), plan, key)
+    refuse_second_copies(shop.session, shop.ledger, plan, seen.records)
     here = surroundings(shop.session, shop.runtime, shop.ledger, seen.observed, plan.name)
     there = adjust(replace(here, storage=data_devices(plan, shop.runtime)))
     held = ruling(shop.session)
@@ -264,6 +299,7 @@ def consider(
             last_attempt=lambda job: shop.ledger.last_attempt(plan.name, job),
             replacing=options.replacing,
             again=options.again,
+            queue=shop.ledger.queue(plan.name),
         )
     notices = (*failure_notices(there.failures), *decision.allocation.notices)
     decision = replace(decision, allocation=replace(decision.allocation, notices=notices))

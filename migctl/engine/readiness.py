@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from migctl.core.allocation import Allocation
 from migctl.core.mig import Gpu
 from migctl.core.plan import Job, Plan
 from migctl.engine.apply import Workshop
@@ -21,7 +20,6 @@ def ready(shop: Workshop, plan: Plan, options: UpOptions) -> Considered:
     """
     found = consider(shop, plan, options)
     refuse(found.broken)
-    refuse_waiting(found.decision.allocation)
     require_instances(shop.session, found.decision.records)
     return found
 
@@ -38,7 +36,7 @@ def ready_for_mode(shop: Workshop, plan: Plan, options: UpOptions, off: Sequence
     refuse_mode(shop.session, off)
     require_mode(shop.session, off[0])
     if tells_profiles(off):
-        return images_of(shop, ready(shop, plan, options).decision, {})
+        return images_of(shop, plan, ready(shop, plan, options).decision, {})
     there = {record.job for record in shop.ledger.records(plan.name)}
     jobs = [job for job in plan.jobs if job.name not in there]
     return _prepared(shop, jobs)
@@ -49,19 +47,14 @@ def tells_profiles(off: Sequence[Gpu]) -> bool:
     return all(gpu.profiles for gpu in off)
 
 
-def images_of(shop: Workshop, decision: Decision, known: Mapping[str, str]) -> Mapping[str, str]:
-    """The images of all jobs that will be started, those included that are there already (`known`)."""
-    jobs = [
-        a.job for a in decision.allocation.assignments if a.job.name in decision.starting and a.job.name not in known
-    ]
-    return {**known, **_prepared(shop, jobs)} if jobs else known
+def images_of(shop: Workshop, plan: Plan, decision: Decision, known: Mapping[str, str]) -> Mapping[str, str]:
+    """The images of all jobs that will be started, now or later, those included that are there already (`known`)."""
+    names = {*decision.starting, *decision.allocation.waiting} - known.keys()
+    jobs = [job for job in plan.jobs if job.name in names]
+    return (
+        {**known, **shop.runtime.prepare(jobs, simulated=shop.session.simulated, cancel=shop.cancel)} if jobs else known
+    )
 
 
 def _prepared(shop: Workshop, jobs: Sequence[Job]) -> Mapping[str, str]:
     return shop.runtime.prepare(jobs, simulated=shop.session.simulated, cancel=shop.cancel)
-
-
-def refuse_waiting(allocation: Allocation) -> None:
-    """Without a queue a plan runs at once or not at all."""
-    if allocation.blocked is not None:
-        raise allocation.blocked

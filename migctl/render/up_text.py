@@ -36,6 +36,7 @@ def up_text(
     simulated: str,
     quiet: bool,
     next_steps: Sequence[str] = (),
+    waits: Mapping[str, str] | None = None,
 ) -> str:
     """The run in one line, its new jobs as a table, and what was left as it is.
 
@@ -43,8 +44,9 @@ def up_text(
         kept: jobs of the plan that this call did not touch.
         taken_out: jobs that it ended and removed for good.
         next_steps: what to type next, a line each; before the warnings, which would hide it.
+        waits: jobs that wait in the queue, and why.
     """
-    told = _told(records, started, kept, taken_out, style)
+    told = _told(records, started, kept, taken_out, waits or {}, style)
     lines = [f"{clean(run.name, style)}: {told}" + (f"  (simulated: {simulated})" if simulated else "")]
     if quiet:
         return lines[0] + "\n"
@@ -65,19 +67,42 @@ def up_text(
     for what, names in (("ended and removed", taken_out), ("left as they are", kept)):
         if names:
             lines.append(f"{what}: {', '.join(clean(name, style) for name in names)}")
+    lines += _waiting(waits or {}, style)
     lines += next_steps
     if notices:
         lines += ["", *notice_lines(notices, style)]
     return "\n".join(lines) + "\n"
 
 
+_NAMED = 4
+"""Waiting jobs named for each reason."""
+
+
+def _waiting(waits: Mapping[str, str], style: Style) -> list[str]:
+    """The waiting jobs, grouped by what they wait for."""
+    groups: dict[str, list[str]] = {}
+    for job, why in waits.items():
+        groups.setdefault(why, []).append(job)
+    lines = []
+    for why, jobs in groups.items():
+        named = ", ".join(clean(job, style) for job in jobs[:_NAMED])
+        more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
+        lines.append(f"waiting: {named}{more}: {clean(why, style)}")
+    return lines
+
+
 def _told(
-    records: Mapping[str, Record], started: Sequence[str], kept: Sequence[str], taken_out: Sequence[str], style: Style
+    records: Mapping[str, Record],
+    started: Sequence[str],
+    kept: Sequence[str],
+    taken_out: Sequence[str],
+    waits: Mapping[str, str],
+    style: Style,
 ) -> str:
     """What was done, or why nothing was."""
     done = [
         f"{counted(len(names), 'job')} {what}"
-        for names, what in ((started, "started"), (taken_out, "removed"))
+        for names, what in ((started, "started"), (taken_out, "removed"), (waits, "waiting"))
         if names
     ]
     if done:
@@ -96,6 +121,7 @@ def up_json(
     taken_out: Sequence[str],
     difference: Difference,
     notices: Sequence[Notice],
+    waits: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
     """`up --json`."""
     return {
@@ -105,6 +131,7 @@ def up_json(
         "started": list(started),
         "kept": list(kept),
         "taken_out": list(taken_out),
+        "waiting": [{"name": job, "reason": why} for job, why in (waits or {}).items()],
         "changed": list(difference.changed),
         "removed": list(difference.removed),
         "jobs": [

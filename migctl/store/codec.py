@@ -178,6 +178,8 @@ def _leaf(hint: object) -> tuple[Turn, Turn]:
         return _optional(hint)
     if get_origin(hint) is tuple:
         return _sequence(hint)
+    if get_origin(hint) is frozenset:
+        return _set(hint)
     if isinstance(hint, type):
         if hint in _SIMPLE:
             return _same, _SIMPLE[hint]
@@ -230,10 +232,10 @@ def _one_of(parts: Sequence[object]) -> tuple[Turn, Turn]:
 
 def _sequence(hint: object) -> tuple[Turn, Turn]:
     part, *rest = get_args(hint)
-    if rest != [...]:
-        return _row(get_args(hint))
-    encode, decode = _leaf(part)
+    return _all_of(*_leaf(part)) if rest == [...] else _row(get_args(hint))
 
+
+def _all_of(encode: Turn, decode: Turn) -> tuple[Turn, Turn]:
     def encode_all(value: object) -> object:
         assert isinstance(value, tuple)
         return [encode(item) for item in value]
@@ -244,6 +246,17 @@ def _sequence(hint: object) -> tuple[Turn, Turn]:
         return tuple(decode(item) for item in value)
 
     return encode_all, decode_all
+
+
+def _set(hint: object) -> tuple[Turn, Turn]:
+    """A set of texts or numbers, in order."""
+    encode, decode = _all_of(*_leaf(get_args(hint)[0]))
+
+    def encode_set(value: object) -> object:
+        assert isinstance(value, frozenset)
+        return encode(tuple(sorted(value)))
+
+    return encode_set, lambda value: frozenset(cast("tuple[object, ...]", decode(value)))
 
 
 def _row(parts: Sequence[object]) -> tuple[Turn, Turn]:

@@ -155,9 +155,9 @@ class Ledger:
     def last_attempt(self, run: str, job: str) -> int:
         """Number of the job's latest attempt, past ones included; 0 = it never had one."""
         with self._lock:
-            numbers = [r.attempt for r in (*self.records(run), *self.history(run)) if r.job == checked_name(job, "job")]
+            checked_name(job, "job")
             folders = self._files.attempts(run, job) if self._files is not None else []
-            return max([*numbers, *folders], default=0)
+            return max([self._asked(lambda db: statements.last_attempt(db, run, job), 0), *folders])
 
     def events(self, run: str, limit: int) -> tuple[RunEvent, ...]:
         """The last events of the run, oldest first; they are only in the index."""
@@ -198,7 +198,19 @@ class Ledger:
         with self._lock:
             return self._submissions.submission(run) if self._submissions is not None else None
 
+    def submission_revision(self, run: str) -> tuple[int, int] | None:
+        """What changes whenever the plan is submitted anew."""
+        return self._submissions.revision(run) if self._submissions is not None else None
+
+    def waits(self, run: str) -> Mapping[str, str]:
+        """Job → why it waited when the run's queue was last looked at."""
+        return self._submissions.waits(run) if self._submissions is not None else {}
+
     # Writing
+
+    def save_waits(self, run: str, waits: Mapping[str, str]) -> None:
+        """Tell whoever only looks why jobs wait."""
+        self._writing_submissions.save_waits(run, waits)
 
     def submit(self, run: str, submission: Submission, queue: Queue) -> None:
         """Leave a plan and its queue for whoever goes on with it, durably; both or neither are replaced.
@@ -207,6 +219,10 @@ class Ledger:
             Busy: `disk-full`; nothing was written.
         """
         self._writing_submissions.submit(run, submission, queue)
+
+    def withdraw(self, run: str) -> None:
+        """The run has no queue any more."""
+        self._writing_submissions.withdraw(run)
 
     def save_queue(self, run: str, queue: Queue) -> None:
         """Write what the user said about the queue, durably. Raises as `submit`."""

@@ -39,6 +39,16 @@ def history(database: Database, name: str) -> list[Record]:
     return _records(database, database.rows("SELECT body FROM attempts WHERE run = ? ORDER BY rowid", (name,)))
 
 
+def last_attempt(database: Database, name: str, job: str) -> int:
+    """The highest number of an attempt of the job, 0 where there is none."""
+    found = database.rows(
+        "SELECT max(attempt) FROM (SELECT attempt FROM jobs WHERE run = ?1 AND job = ?2 "
+        "UNION ALL SELECT attempt FROM attempts WHERE run = ?1 AND job = ?2)",
+        (name, job),
+    )
+    return int(str(found[0][0] or 0))
+
+
 def events(database: Database, name: str, limit: int) -> list[RunEvent]:
     """The last events of a run, oldest first."""
     found = database.rows("SELECT at, job, text FROM events WHERE run = ? ORDER BY rowid DESC LIMIT ?", (name, limit))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +18,7 @@ from migctl.store.owner_files import RUNS, Draft, OwnerFiles
 
 SUBMISSION = "@plan.json"
 QUEUE = "@queue.json"
+WAITS = "@waits.json"
 """Names that no job can have, since they stand among the jobs' folders."""
 _LARGEST_BYTES = 256 * 1024 * 1024
 """10,000 jobs take about 3 MiB, and each may have a large environment."""
@@ -28,6 +32,7 @@ class Submissions:
     def __init__(self, folders: Folders, files: OwnerFiles) -> None:
         self._folders = folders
         self._files = files
+        self._told: dict[str, str] = {}
 
     def queue(self, run: str) -> Queue | None:
         """The queue of this run, if it has one.
@@ -41,6 +46,32 @@ class Submissions:
         """The plan of this run as it was submitted, if it was. Raises as `queue`."""
         return self._read(run, SUBMISSION, decode_submission)
 
+    def revision(self, run: str) -> tuple[int, int] | None:
+        """What changes whenever the plan is submitted anew."""
+        path = self._folders.path(RUNS, checked_name(run, "run"), SUBMISSION)
+        try:
+            there = path.lstat()
+        except OSError:
+            return None
+        return (there.st_mtime_ns, there.st_ino)
+
+    def waits(self, run: str) -> Mapping[str, str]:
+        """Why jobs waited when the queue was last looked at; nothing where that is not known."""
+        try:
+            found = self._read(run, WAITS, json.loads)
+        except HostError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def save_waits(self, run: str, waits: Mapping[str, str]) -> None:
+        """Tell whoever only looks why jobs wait; what is lost is told anew."""
+        text = json.dumps(waits, separators=(",", ":"))
+        if self._told.get(run) == text:
+            return
+        with self._files.staged([self._draft(run, WAITS, text)], durable=False):
+            pass
+        self._told[run] = text
+
     def submit(self, run: str, submission: Submission, queue: Queue) -> None:
         """Write both durably, or neither.
 
@@ -53,6 +84,16 @@ class Submissions:
         ]
         with self._files.staged(drafts, durable=True):
             pass
+
+    def withdraw(self, run: str) -> None:
+        """Remove both; gone already is fine."""
+        try:
+            with self._folders.opened(RUNS, checked_name(run, "run")) as folder:
+                for name in (QUEUE, SUBMISSION, WAITS):
+                    with suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            return
 
     def save_queue(self, run: str, queue: Queue) -> None:
         """Write the queue durably. Raises as `submit`."""

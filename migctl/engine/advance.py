@@ -1,0 +1,257 @@
+"""One turn of a run's queue: look, start what may start now, leave everything else as it is; under the locks that `up` takes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from migctl.core.attempts import due_again
+from migctl.core.choices import Reboot, RuntimeName
+from migctl.core.events import Event
+from migctl.core.plan import Plan
+from migctl.core.progress import Progress
+from migctl.core.record import JobState, Record, StoppedBy
+from migctl.core.run import Run
+from migctl.core.submission import Queue, Submission
+from migctl.core.wave import Wave, next_wave
+from migctl.engine.apply import Workshop
+from migctl.engine.claiming import claim
+from migctl.engine.idleness import hold_machine
+from migctl.engine.observe import Look
+from migctl.engine.session import Session
+from migctl.engine.starting import Starting, start_wave
+from migctl.engine.surroundings import surroundings
+from migctl.errors import Busy
+from migctl.store.ledger import Ledger
+
+LOCK_WAIT_S = 60.0
+"""An `up` or a `down` of the same run, or anybody who makes instances, holds the locks about so long at most."""
+LOOK_AGAIN_S = 30.0
+"""What others hold ends without telling: so often it is looked at while a job waits for nothing of the run's own."""
+PUT_OFF_S = 30.0
+"""After a refusal of the driver the same is not tried again at once."""
+
+
+@dataclass(kw_only=True)
+class Memory:
+    """What a supervisor keeps of one run between its turns; losing it costs nothing but a repeated look."""
+
+    submission: Submission | None = None
+    revision: tuple[int, int] | None = None
+    """Of the submission's file."""
+    blocked: dict[tuple[str, int], float] = field(default_factory=dict)
+    """Instances that could not be destroyed → when that may be tried again."""
+    put_off: dict[str, float] = field(default_factory=dict)
+    """Jobs whose instance could not be made → not before when."""
+    last_start: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What a turn came to."""
+
+    running: Mapping[str, str] = field(default_factory=dict)
+    """Job → handle of its container or process, to be waited for."""
+    deadlines: Mapping[str, float] = field(default_factory=dict)
+    """Running jobs with a `timeout` → when it is over (Unix seconds)."""
+    unclosed: tuple[Record, ...] = ()
+    """Ended jobs whose log is still to be saved and whose end is still to be told."""
+    ending: tuple[Record, ...] = ()
+    """Running jobs that the supervisor has to end, and whose record says so already."""
+    started: tuple[str, ...] = ()
+    waiting: int = 0
+    wake_at: float | None = None
+    over: bool = False
+    """Nothing of the run is left to be done."""
+    plan: Plan | None = None
+
+
+def advance(
+    session: Session, name: str, memory: Memory, *, report: Callable[[Event], None], cancel: threading.Event
+) -> Turn:
+    """Start what may start now.
+
+    Raises:
+        Busy: somebody holds the run or the machine; nothing was done.
+        MigctlError: the machine cannot be read; nothing was done.
+    """
+    with ExitStack() as stack:
+        ledger = stack.enter_context(session.ledger(write=True))
+        stack.enter_context(session.run_lock(name, wait_s=LOCK_WAIT_S, cancel=cancel))
+        run, queue = ledger.run(name), ledger.queue(name)
+        if run is None or queue is None:
+            return Turn(over=True)
+        plan = _submission(ledger, name, memory).plan
+        runtime = session.runtime(RuntimeName(run.runtime))
+        driver = stack.enter_context(session.driver())
+        hold_machine(stack, session, driver, LOCK_WAIT_S, cancel)
+        shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
+        seen = shop.look(name)
+        records = _write_down(ledger, name, seen)
+        now = session.now()
+        if run.boot_id and run.boot_id != seen.observed.boot_id:
+            queue = _after_restart(ledger, run, plan, queue, records)
+            run = ledger.save_run(replace(run, boot_id=seen.observed.boot_id))
+        queue, ending = _endings(ledger, run, plan, queue, records, now)
+        progress = Progress(
+            records=records, queue=queue, again=_again(plan, records, memory, now), blocked=_blocked(memory, now)
+        )
+        there = surroundings(session, runtime, ledger, seen.observed, name)
+        there = replace(there, held={n: r for n, r in records.items() if not r.state.ended})
+        wave = next_wave(plan, there, progress, now=now)
+        if not queue.wave and wave.weights:
+            queue = replace(queue, wave=wave.weights)
+            ledger.save_queue(name, queue)
+        wave, wake = _staggered(wave, plan, memory, now)
+        starting = start_wave(shop, run, memory.submission or _submission(ledger, name, memory), wave, seen, records)
+        _remember(memory, starting, session.now())
+        final = dict(starting.records)
+        claim(session, run, final.values(), seen.observed.boot_id)
+        words = {job: reason.words for job, reason in wave.waits.items()}
+        ledger.save_waits(
+            name, {**words, **{job: f"the driver refused: {e.message}" for job, e in starting.refused.items()}}
+        )
+        return _turn(plan, queue, final, wave, starting, ending, memory, wake, session.now())
+
+
+def _submission(ledger: Ledger, name: str, memory: Memory) -> Submission:
+    """The plan as it was last submitted; read again only where `up` has replaced it."""
+    revision = ledger.submission_revision(name)
+    if memory.submission is None or memory.revision != revision:
+        found = ledger.submission(name)
+        if found is None:
+            raise Busy("no-submission", f"the plan of {name} is being replaced", where=f"run {name}")
+        memory.submission, memory.revision = found, revision
+    return memory.submission
+
+
+def _write_down(ledger: Ledger, run: str, seen: Look) -> dict[str, Record]:
+    """How jobs ended is recorded when it is seen: their container may be gone the next time."""
+    records: dict[str, Record] = {}
+    changed: list[Record] = []
+    written = {record.job: record for record in ledger.records(run)}
+    for name, record in seen.records.items():
+        known = written.get(name)
+        fresh = record if record.intent is None or not record.state.ended else replace(record, intent=None)
+        if known is not None and fresh != known and fresh.state is not JobState.STARTING:
+            fresh = replace(fresh, revision=known.revision + 1)
+            changed.append(fresh)
+        records[name] = fresh
+    ledger.save(changed, durable=False)
+    return records
+
+
+def _after_restart(ledger: Ledger, run: Run, plan: Plan, queue: Queue, records: Mapping[str, Record]) -> Queue:
+    """The machine was restarted: the queue goes on where the plan says so, or where every job that was lost can go on by itself."""
+    resumable = {job.name for job in plan.jobs if job.resumable}
+    lost = [name for name, record in records.items() if record.state is JobState.LOST and record.restarted]
+    if plan.on_reboot is Reboot.RESUME or (lost and all(name in resumable for name in lost)) or queue.held:
+        return queue
+    held = replace(queue, held=True, reason="the machine was restarted (on_reboot: hold)")
+    ledger.save_queue(run.name, held)
+    return held
+
+
+def _endings(
+    ledger: Ledger, run: Run, plan: Plan, queue: Queue, records: dict[str, Record], now: float
+) -> tuple[Queue, tuple[Record, ...]]:
+    """Jobs that are to be ended now (`timeout`, `fail_fast`), after their records say so; and the queue, held where one failed."""
+    limits = {job.name: job.timeout_s for job in plan.jobs if job.timeout_s is not None}
+    ending: dict[str, Record] = {}
+    for name, record in records.items():
+        if record.state is not JobState.RUNNING or record.started_at is None:
+            continue
+        limit = limits.get(name)
+        if record.stopped_by is not None:
+            ending[name] = record  # an earlier supervisor did not come to it
+        elif limit is not None and now >= record.started_at + limit:
+            reason = f"timeout: it ran for more than {limit:g} s"
+            ending[name] = replace(record, stopped_by=StoppedBy.TIMEOUT, reason=reason)
+    failed = next((r for r in records.values() if _failed_for_good(r, plan)), None) if plan.fail_fast else None
+    if failed is not None:
+        if not queue.held:
+            queue = replace(queue, held=True, reason=f"{failed.job} {failed.state.value}, and fail_fast is set")
+            ledger.save_queue(run.name, queue)
+        for name, record in records.items():
+            if record.state is JobState.RUNNING and name not in ending:
+                reason = f"ended because {failed.job} {failed.state.value} (fail_fast)"
+                ending[name] = replace(record, stopped_by=StoppedBy.FAIL_FAST, reason=reason)
+    fresh = [replace(r, revision=r.revision + 1) for n, r in ending.items() if r != records[n]]
+    ledger.save(fresh, durable=True)
+    records.update({record.job: record for record in fresh})
+    return queue, tuple(records[name] for name in ending)
+
+
+def _failed_for_good(record: Record, plan: Plan) -> bool:
+    if record.state not in (JobState.FAILED, JobState.LOST):
+        return False
+    job = next((job for job in plan.jobs if job.name == record.job), None)
+    return job is None or record.tries > job.retries
+
+
+def _again(plan: Plan, records: Mapping[str, Record], memory: Memory, now: float) -> dict[str, float]:
+    """Jobs that are to be run once more, and those that the driver refused a moment ago."""
+    ended = [job for job in plan.jobs if job.name in records]
+    found = due_again(ended, records)
+    memory.put_off = {name: until for name, until in memory.put_off.items() if until > now}
+    return {**memory.put_off, **found}
+
+
+def _blocked(memory: Memory, now: float) -> frozenset[tuple[str, int]]:
+    memory.blocked = {key: until for key, until in memory.blocked.items() if until > now}
+    return frozenset(memory.blocked)
+
+
+def _staggered(wave: Wave, plan: Plan, memory: Memory, now: float) -> tuple[Wave, float | None]:
+    """With `stagger` one job starts, and the next one when the pause is over."""
+    if plan.stagger_s <= 0 or not wave.starts:
+        return wave, None
+    due = memory.last_start + plan.stagger_s
+    if now < due:
+        return wave.only(0), due
+    return wave.only(1), (now + plan.stagger_s if len(wave.starts) > 1 else None)
+
+
+def _remember(memory: Memory, starting: Starting, now: float) -> None:
+    if starting.started:
+        memory.last_start = now
+    memory.blocked |= dict.fromkeys(starting.blocked, now + PUT_OFF_S)
+    memory.put_off |= dict.fromkeys(starting.refused, now + PUT_OFF_S)
+
+
+def _turn(
+    plan: Plan,
+    queue: Queue,
+    records: Mapping[str, Record],
+    wave: Wave,
+    starting: Starting,
+    ending: tuple[Record, ...],
+    memory: Memory,
+    wake: float | None,
+    now: float,
+) -> Turn:
+    alive = {n: r for n, r in records.items() if not r.state.ended and r.container_id is not None}
+    limits = {job.name: job.timeout_s for job in plan.jobs if job.timeout_s is not None}
+    deadlines = {
+        name: record.started_at + limits[name]
+        for name, record in alive.items()
+        if name in limits and record.started_at is not None and record.stopped_by is None
+    }
+    waiting = [name for name in wave.waits if name not in wave.never]
+    waits = [*(t for t in (wake, wave.wake_at) if t is not None), *deadlines.values()]
+    waits += [*memory.put_off.values(), *(memory.blocked.values() if waiting else ())]
+    if waiting and not alive and not queue.held:
+        waits.append(now + LOOK_AGAIN_S)
+    return Turn(
+        running={name: r.container_id for name, r in alive.items() if r.container_id is not None},
+        deadlines=deadlines,
+        unclosed=tuple(r for r in records.values() if r.state.ended and not r.closed),
+        ending=ending,
+        started=starting.started,
+        waiting=len(waiting),
+        wake_at=min(waits, default=None),
+        over=not alive and not waiting and not memory.put_off,
+        plan=plan,
+    )

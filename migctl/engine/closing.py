@@ -1,0 +1,122 @@
+"""What an ended job of a queue still needs: its log saved, its end explained, whoever asked for it told, its container removed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from migctl.core.choices import RuntimeName
+from migctl.core.endings import Facts, ending
+from migctl.core.plan import Notify, Plan
+from migctl.core.record import JobState, Record
+from migctl.engine.session import Session
+from migctl.errors import MigctlError
+from migctl.host.messenger import tell
+from migctl.runtimes.api import Runtime
+from migctl.runtimes.logfile import read_log
+from migctl.store.ledger import Ledger
+
+LOG = logging.getLogger("migctl.supervisor")
+_TAIL_LINES = 200
+
+
+def close(session: Session, run: str, plan: Plan, ended: Sequence[Record]) -> tuple[MigctlError, ...]:
+    """See these ended jobs off. What fails is told, and done again at the next turn.
+
+    The container goes where the job's instance is another's by now: log and exit are kept in the run's folder.
+    """
+    problems: list[MigctlError] = []
+    for record in ended:
+        try:
+            with session.ledger(write=True) as ledger:
+                runtime = session.runtime(RuntimeName(record.runtime))
+                _save_log(ledger, runtime, record)
+                said = _explained(ledger, record)
+                with session.run_lock(run, wait_s=5.0):
+                    _write(ledger, runtime, said)
+        except MigctlError as error:
+            problems.append(error)
+            continue
+        _tell(session, plan, said)
+    return tuple(problems)
+
+
+def run_over(session: Session, plan: Plan, records: Mapping[str, Record]) -> None:
+    """Tell whoever wanted to know that nothing of the run is left to do."""
+    states = [record.state.value for record in records.values()]
+    told = {
+        "version": 1,
+        "event": "run",
+        "run": plan.name,
+        "jobs": {state: states.count(state) for state in dict.fromkeys(states)},
+    }
+    _send(session, plan, "run", told)
+
+
+def _save_log(ledger: Ledger, runtime: Runtime, record: Record) -> None:
+    if record.container_id is not None:
+        runtime.save_log(record.container_id, str(ledger.folder(record.run, record.job, record.attempt) / "log"))
+
+
+def _explained(ledger: Ledger, record: Record) -> Record:
+    if record.state is not JobState.FAILED or record.stopped_by is not None:
+        return record
+    path = ledger.folder(record.run, record.job, record.attempt) / "log"
+    tail = b"".join(read_log(str(path), tail=_TAIL_LINES)).decode("utf-8", "replace")
+    found = ending(
+        Facts(
+            exit_code=record.exit_code,
+            tail=tail,
+            kernel=None,
+            container_id=record.container_id,
+            profile=record.profile,
+            memory_mib=record.memory_mib,
+        )
+    )
+    return record if found is None else replace(record, cause=found.cause, reason=record.reason or found.reason)
+
+
+def _write(ledger: Ledger, runtime: Runtime, said: Record) -> None:
+    """Add to the record as it is by now what was found out, and remove the container that nobody needs."""
+    now = {record.job: record for record in ledger.records(said.run)}.get(said.job)
+    if now is None or now.token != said.token or now.closed:
+        return
+    fresh = replace(now, closed=True, cause=said.cause, reason=said.reason, revision=now.revision + 1)
+    if fresh.instance is None and fresh.container_id is not None:
+        runtime.remove(fresh.container_id)
+        fresh = replace(fresh, container_id=None)
+    ledger.save([fresh], durable=False)
+
+
+def _tell(session: Session, plan: Plan, record: Record) -> None:
+    told = {
+        "version": 1,
+        "event": "job",
+        "run": record.run,
+        "job": record.job,
+        "state": record.state.value,
+        "exit_code": record.exit_code,
+        "reason": record.reason,
+        "attempt": record.attempt,
+        "started_at": record.started_at,
+        "finished_at": record.finished_at,
+    }
+    _send(session, plan, "job", told, failure=record.state is not JobState.SUCCEEDED)
+
+
+def _send(session: Session, plan: Plan, event: str, told: Mapping[str, object], *, failure: bool = False) -> None:
+    """In threads of their own: a webhook that does not answer keeps no job waiting."""
+    text = json.dumps(told)
+    for whom in plan.notify:
+        if event in whom.on or (failure and "failure" in whom.on):
+            threading.Thread(target=_try, args=(session.environ, whom, text, plan.folder), daemon=True).start()
+
+
+def _try(environ: Mapping[str, str], whom: Notify, text: str, folder: str) -> None:
+    try:
+        tell(whom.command, whom.url, text, environ=environ, folder=folder)
+    except MigctlError as error:
+        LOG.warning("%s", error.message)

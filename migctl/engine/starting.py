@@ -1,0 +1,208 @@
+"""Starts what the queue has chosen: makes room, passes instances on, and lets no job's failure touch another's start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from migctl.core.allocation import Allocation, Assignment
+from migctl.core.handing import Handing, handings
+from migctl.core.ownership import Standing, standing
+from migctl.core.plan import Plan
+from migctl.core.reconcile import steps_down, steps_up
+from migctl.core.record import Action, JobState, Record
+from migctl.core.run import Run
+from migctl.core.sameness import digest
+from migctl.core.steps import Chain
+from migctl.core.submission import Submission
+from migctl.core.wave import Wave
+from migctl.engine.apply import Workshop
+from migctl.engine.decide import fresh_record, is_stranded
+from migctl.engine.launch import LaunchPad
+from migctl.engine.observe import Look
+from migctl.errors import HostError, MigctlError
+from migctl.host.claims import store_name
+from migctl.host.procfs import memory_total_mib
+
+_MAKING = (Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starting:
+    """What became of the jobs that were to start."""
+
+    records: Mapping[str, Record]
+    """All of the run's, as they stand now."""
+    started: tuple[str, ...] = ()
+    refused: Mapping[str, MigctlError] = field(default_factory=dict)
+    """Jobs whose instance the driver did not make: they wait on."""
+    failed: Mapping[str, MigctlError] = field(default_factory=dict)
+    """Jobs that could not be started: their attempt is over."""
+    blocked: tuple[tuple[str, int], ...] = ()
+    """Instances that could not be destroyed."""
+
+
+def launch_pad(shop: Workshop, plan: Plan, images: Mapping[str, str], allocation: Allocation, seen: Look) -> LaunchPad:
+    """What the launches of these jobs have in common."""
+    session = shop.session
+    return LaunchPad(
+        plan=plan,
+        caller=session.caller,
+        environ=session.environ,
+        images=images,
+        batch_sizes={a.job.name: a.batch_size for a in allocation.assignments},
+        threads={a.job.name: a.cpu.threads for a in allocation.assignments},
+        simulated=session.simulated,
+        memory_total_mib=memory_total_mib(session.root),
+        minors={gpu.uuid: gpu.minor for gpu in seen.observed.gpus},
+        store=store_name(session.paths.state),
+    )
+
+
+def start_wave(
+    shop: Workshop, run: Run, submission: Submission, wave: Wave, seen: Look, records: Mapping[str, Record]
+) -> Starting:
+    """Clear, take over or cut, start, and look that it is there.
+
+    Args:
+        records: the run's settled records, written down.
+    """
+    now = dict(records)
+    handing = handings(wave.starts, records)
+    blocked = _clear(shop, handing, seen, now)
+    assignments = {a.job.name: a for a in wave.allocation.assignments}
+    fresh: dict[str, Record] = {}
+    chains: list[Chain] = []
+    for start in wave.starts:
+        in_the_way = [(spare.gpu_uuid, spare.gi_id) for spare in start.destroys]
+        old = now.get(start.job)
+        if any(key in blocked for key in in_the_way) or (old is not None and old.container_id is not None):
+            continue
+        record = _attempt(shop, submission.plan, assignments[start.job], wave, seen, old)
+        record = replace(record, instance=handing.taken.get(start.job, record.instance))
+        fresh[start.job] = record
+        needs = record.profile_id is not None or start.instance_uuid is not None
+        chains.append(steps_up(start.job, record, seen.observed, needs_instance=needs))
+    for name, record in records.items():
+        if record.state is JobState.STARTING and name not in fresh and name in assignments:
+            _go_on(shop, name, record, seen, now, chains, fresh)
+    if not chains:
+        return Starting(records=now, blocked=tuple(blocked))
+    pad = launch_pad(shop, submission.plan, dict(submission.images), wave.allocation, seen)
+    outcome = shop.bring_up(chains, fresh, seen, pad, stop_all_on_error=False)
+    now.update(outcome.records)
+    given = {name: replace(r, revision=r.revision + 1) for name, r in handing.given.items()}
+    shop.ledger.save(list(given.values()), durable=False)
+    now.update(given)
+    errors = {**outcome.errors, **_unverified(shop, run, chains, outcome.errors)}
+    refused, failed = _take_back(shop, run, errors, now)
+    begun = tuple(chain.job for chain in chains if chain.job not in errors)
+    return Starting(records=now, started=begun, refused=refused, failed=failed, blocked=tuple(blocked))
+
+
+def _clear(shop: Workshop, handing: Handing, seen: Look, now: dict[str, Record]) -> set[tuple[str, int]]:
+    """Destroy what is in the way and remove the containers of earlier attempts; returns the instances that stay."""
+    if not handing.clearing:
+        return set()
+    outcome = shop.clear(handing.clearing, handing.clearing_records, seen)
+    now.update(outcome.records)
+    found: set[tuple[str, int]] = set()
+    for name in outcome.errors:
+        owned = outcome.records[name].instance
+        if owned is not None and name in handing.cleared:
+            found.add((owned.gpu_uuid, owned.gi_id))
+    return found
+
+
+def _attempt(shop: Workshop, plan: Plan, assignment: Assignment, wave: Wave, seen: Look, old: Record | None) -> Record:
+    job = assignment.job
+    key = shop.ledger.key()
+    record = fresh_record(plan, assignment, wave.allocation.strategy, digest(job, key), seen, shop.session.now())
+    if old is None:
+        return replace(record, attempt=shop.ledger.last_attempt(plan.name, job.name) + 1)
+    tries = old.tries if old.restarted else old.tries + 1
+    return replace(record, attempt=old.attempt + 1, revision=old.revision, tries=tries)
+
+
+def _go_on(
+    shop: Workshop,
+    name: str,
+    record: Record,
+    seen: Look,
+    now: dict[str, Record],
+    chains: list[Chain],
+    fresh: dict[str, Record],
+) -> None:
+    """An earlier start was cut short: finish it, or undo it where its place is another's by now."""
+    if is_stranded(record, seen):
+        outcome = shop.clear([steps_down(record, seen.observed)], {name: record}, seen)
+        if not outcome.errors:
+            shop.ledger.drop(record.run, name)
+            now.pop(name, None)
+        return
+    record = replace(record, boot_id=seen.observed.boot_id)
+    fresh[name] = record
+    chains.append(steps_up(name, record, seen.observed, needs_instance=record.profile_id is not None))
+
+
+def _unverified(
+    shop: Workshop,
+    run: Run,
+    chains: list[Chain],
+    errors: Mapping[str, MigctlError],
+) -> dict[str, MigctlError]:
+    """List again and compare where something was made: what NVML called a success must be there (NVIDIA/mig-parted#9, #18)."""
+    made = [c.job for c in chains if c.job not in errors and any(step.action in _MAKING for step in c.steps)]
+    if not made:
+        return {}
+    now = shop.look(run.name)
+    return {
+        job: HostError(
+            "instance-missing",
+            f"the driver reported success, but the GPU instance of {job} is not there as recorded",
+            where=f"job {job}",
+            hint="migctl check",
+        )
+        for job in made
+        if standing(now.records[job].instance, now.observed) is not Standing.OURS
+    }
+
+
+def _take_back(
+    shop: Workshop, run: Run, errors: Mapping[str, MigctlError], now: dict[str, Record]
+) -> tuple[dict[str, MigctlError], dict[str, MigctlError]]:
+    """Undo what was made for jobs that did not start. Those without an instance wait on; of the others the attempt has failed."""
+    refused: dict[str, MigctlError] = {}
+    failed: dict[str, MigctlError] = {}
+    if not errors:
+        return refused, failed
+    seen = shop.look(run.name)
+    broken = {name: seen.records[name] for name in errors if name in seen.records}
+    outcome = shop.clear([steps_down(record, seen.observed) for record in broken.values()], broken, seen)
+    for name, error in errors.items():
+        record = outcome.records.get(name)
+        if record is None:
+            continue
+        if _was_refused(broken[name]) and name not in outcome.errors:
+            shop.ledger.drop(run.name, name)
+            now.pop(name, None)
+            refused[name] = error
+            continue
+        at = shop.session.now()
+        over = replace(
+            record,
+            state=JobState.FAILED,
+            reason=f"not started: {error.message}",
+            intent=None,
+            finished_at=at,
+            revision=record.revision + 1,
+        )
+        shop.ledger.save([over], durable=False)
+        now[name] = over
+        failed[name] = error
+    return refused, failed
+
+
+def _was_refused(record: Record) -> bool:
+    """Whether it never came to a container: the GPU did not give what was wanted of it."""
+    return record.container_id is None and record.profile_id is not None and record.started_at is None

@@ -1,0 +1,80 @@
+"""What `up` leaves for the supervisor: the plan and its queue, on disk before the first effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from migctl.core.choices import Finish, Reboot, RuntimeName
+from migctl.core.plan import Plan
+from migctl.core.submission import Queue, Submission, requeued, without_places
+from migctl.engine.apply import Workshop
+from migctl.engine.decide import Decision
+from migctl.errors import MigctlError
+from migctl.store.ledger import Ledger
+
+_KEPT: Final = ("DOCKER_", "CONTAINER_", "MIGCTL_", "SUDO_", "XDG_")
+_KEPT_NAMES: Final = frozenset({"HOME", "USER", "LOGNAME", "PATH", "LANG", "TMPDIR"})
+"""What reaching the engine, and knowing whose run it is, takes of an environment."""
+
+
+def needs_supervision(plan: Plan, decision: Decision) -> bool:
+    """Whether anything of the plan happens after `up` has returned."""
+    if decision.allocation.waiting or plan.fail_fast or plan.notify:
+        return True
+    if plan.on_finish is not Finish.KEEP or plan.on_reboot is not Reboot.HOLD:
+        return True
+    return any(job.retries or job.timeout_s is not None or job.resumable for job in plan.jobs)
+
+
+@contextmanager
+def submitted(shop: Workshop, plan: Plan, decision: Decision, images: Mapping[str, str]) -> Iterator[bool]:
+    """Submit the plan for what happens inside; where that fails, what was submitted before stands again.
+
+    Yields:
+        Whether anything is left to be supervised afterwards.
+    """
+    ledger = shop.ledger
+    old_queue = ledger.queue(plan.name)
+    if old_queue is None and not needs_supervision(plan, decision):
+        yield False
+        return
+    old = ledger.submission(plan.name)
+    queue = requeued(old_queue, plan, shop.session.now())
+    if decision.wave is not None and not queue.wave:
+        queue = replace(queue, wave=decision.wave.weights)
+    elif not queue.wave:
+        queue = replace(queue, wave=tuple(_slices(decision)))
+    environ = shop.session.environ
+    if plan.runtime is RuntimeName.DOCKER:
+        environ = {n: v for n, v in environ.items() if n.startswith(_KEPT) or n in _KEPT_NAMES}
+    known = dict(old.images) if old is not None else {}
+    submission = Submission(
+        plan=without_places(plan),
+        environ=tuple(environ.items()),
+        images=tuple({**known, **images}.items()),
+    )
+    ledger.submit(plan.name, submission, queue)
+    if decision.wave is not None:
+        ledger.save_waits(plan.name, {job: reason.words for job, reason in decision.wave.waits.items()})
+    try:
+        yield True
+    except MigctlError:
+        _restore(ledger, plan.name, old, old_queue)
+        raise
+
+
+def _slices(decision: Decision) -> Iterator[int]:
+    for assignment in decision.allocation.assignments:
+        yield int(assignment.profile.compute_slices) if assignment.profile is not None else 7
+
+
+def _restore(ledger: Ledger, run: str, submission: Submission | None, queue: Queue | None) -> None:
+    if ledger.run(run) is None:
+        return  # the run's folder is gone with everything in it
+    if submission is not None and queue is not None:
+        ledger.submit(run, submission, queue)
+    else:
+        ledger.withdraw(run)

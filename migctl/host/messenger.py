@@ -1,0 +1,69 @@
+"""Tells somebody outside: a command that gets JSON on its standard input, or a webhook that gets it by POST."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from migctl.errors import HostError
+
+_DEADLINE_S = 30.0
+
+
+def tell(command: Sequence[str], url: str, text: str, *, environ: Mapping[str, str], folder: str) -> None:
+    """Deliver the text, once.
+
+    Args:
+        command: argument list, run without a shell in `folder`; or nothing.
+        url: of a webhook, where there is no command.
+        text: JSON.
+        environ: the command's environment.
+        folder: where relative paths of the command begin.
+
+    Raises:
+        HostError: it was not taken, or not within 30 s.
+    """
+    if command:
+        _run(command, text, environ, folder)
+    else:
+        _post(url, text)
+
+
+def _run(command: Sequence[str], text: str, environ: Mapping[str, str], folder: str) -> None:
+    try:
+        done = subprocess.run(
+            list(command),
+            input=text.encode(),
+            env=dict(environ),
+            cwd=folder or "/",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=_DEADLINE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+        raise _not_told(command[0], str(error)) from error
+    if done.returncode:
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise _not_told(
+            command[0], f"it ended with exit code {done.returncode}" + "".join(f": {line}" for line in last)
+        )
+
+
+def _post(url: str, text: str) -> None:
+    from http.client import HTTPException
+    from urllib.error import URLError
+    from urllib.request import Request, urlopen
+
+    request = Request(url, data=text.encode(), headers={"Content-Type": "application/json"}, method="POST")
+    try:
+        with urlopen(request, timeout=_DEADLINE_S):
+            pass
+    except (URLError, HTTPException, OSError, ValueError) as error:
+        raise _not_told(url.partition("?")[0], str(error)) from error
+
+
+def _not_told(whom: str, why: str) -> HostError:
+    return HostError(
+        "not-told", f"notify: {whom} was not told: {why}", where="notify", hint="correct notify in the plan"
+    )
