@@ -13,7 +13,7 @@ from migctl.core.mig import Placement, Profile
 from migctl.core.packing import NOWHERE, Counts, Grid, Used
 from migctl.core.recut import recut
 from migctl.core.search import OutOfPatience
-from migctl.core.turn import Site, Spare, Stay, Wish, whole_profile
+from migctl.core.turn import WHOLE_GPU, Site, Spare, Stay, Wish, whole_profile
 from migctl.core.words import counted
 
 
@@ -52,17 +52,20 @@ class Floor:
 
     def __init__(self, sites: Sequence[Site], wishes: Iterable[Wish]) -> None:
         self.sites = tuple(sorted(sites, key=lambda site: not site.stays))
-        self._rules = [packing.grid(_profiles(site)) for site in self.sites]
+        asked = list(dict.fromkeys(wishes))
+        self._whole = [_given_whole(site, asked) for site in self.sites]
+        self._rules = [
+            packing.grid((whole_profile(site.gpu),) if whole else site.gpu.profiles)
+            for site, whole in zip(self.sites, self._whole, strict=True)
+        ]
         self._stays = [list(site.stays) for site in self.sites]
         self._spares = [list(site.spares) for site in self.sites]
         self._keep: Keep | None = None
         self._after_keep: list[tuple[Placement, int]] = []
-        uuids = [site.gpu.uuid for site in self.sites]
-        self._rows: dict[Wish, Counts] = {}
-        for wish in wishes:
-            if wish not in self._rows:
-                pairs = zip(uuids, self._rules, strict=True)
-                self._rows[wish] = tuple(_position(rules, wish.options.get(uuid)) for uuid, rules in pairs)
+        pairs = [(site.gpu.uuid, rules) for site, rules in zip(self.sites, self._rules, strict=True)]
+        self._rows: dict[Wish, Counts] = {
+            wish: tuple(_position(rules, wish.options.get(uuid)) for uuid, rules in pairs) for wish in asked
+        }
         self._kinds = tuple(sorted(set(self._rows.values())))
         self._kind = {wish: self._kinds.index(row) for wish, row in self._rows.items()}
         self._counts: Counts = (0,) * len(self._kinds)
@@ -169,7 +172,7 @@ class Floor:
             memory += rules.memory_slices - used.mask.bit_count()
             all_compute += rules.compute_slices
             all_memory += rules.memory_slices
-        if all(_whole(self.sites[n]) for n in allowed):
+        if all(self._whole[n] for n in allowed):
             return f"needs {wish.words}; {'all of them are' if len(allowed) > 1 else 'it is'} in use"
         where = "" if len(allowed) == 1 else f" on {counted(len(allowed), 'GPU')}"
         return (
@@ -281,11 +284,12 @@ class Floor:
         )
 
 
-def _profiles(site: Site) -> tuple[Profile, ...]:
-    return (whole_profile(site.gpu),) if _whole(site) else site.gpu.profiles
-
-
-def _whole(site: Site) -> bool:
+def _given_whole(site: Site, wishes: Iterable[Wish]) -> bool:
+    """Whether jobs get the GPU itself: as they ask, since its mode may be about to change; else as its mode is."""
+    for wish in wishes:
+        option = wish.options.get(site.gpu.uuid)
+        if option is not None:
+            return option.id == WHOLE_GPU
     return site.gpu.mig is None or not site.gpu.mig.current
 
 

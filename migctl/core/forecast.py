@@ -88,6 +88,9 @@ class _Course:
             for stay in here.stays:
                 if stay.job in self.turns:
                     self._expect_running(self.turns[stay.job], stay, here)
+        for turn in situation.turns:
+            if self.states.get(turn.name) in _RUNNING and turn.name not in self.expected:
+                self._expect_lent(turn)
 
     def run(self) -> Forecast:
         line = self._line()
@@ -144,8 +147,7 @@ class _Course:
         believed = self.now + turn.expect_s if turn.expect_s is not None else None
         end = self.now + self.durations[turn.name] if turn.name in self.durations else believed
         if end is not None:
-            self.made += 1
-            heapq.heappush(self.ends, (end, self.made, turn.name))
+            self._ends(end, turn.name)
         self.expected[turn.name] = Expected(
             start=self.now,
             end=end,
@@ -220,8 +222,7 @@ class _Course:
     def _expect_running(self, turn: Turn, stay: Stay, site: Site) -> None:
         end = max(stay.ends_at, self.now) if stay.ends_at is not None else None
         if end is not None:
-            self.made += 1
-            heapq.heappush(self.ends, (end, self.made, turn.name))
+            self._ends(end, turn.name)
         profile = next((p.name for p in site.gpu.profiles if p.id == stay.profile_id), "")
         self.expected[turn.name] = Expected(
             start=self.situation.history.started.get(turn.name, self.now),
@@ -231,6 +232,19 @@ class _Course:
             placement=stay.placement if stay.profile_id != WHOLE_GPU else None,
             reason=None if end is not None else f"{turn.name} gives no expect",
         )
+
+    def _expect_lent(self, turn: Turn) -> None:
+        """A running job without a place of the run's own: it has an administrator's instance."""
+        start = self.situation.history.started.get(turn.name)
+        end = max(start + turn.expect_s, self.now) if start is not None and turn.expect_s is not None else None
+        if end is not None:
+            self._ends(end, turn.name)
+        reason = None if end is not None else f"{turn.name} gives no expect"
+        self.expected[turn.name] = Expected(start=start, end=end, reason=reason)
+
+    def _ends(self, at: float, job: str) -> None:
+        self.made += 1
+        heapq.heappush(self.ends, (at, self.made, job))
 
     def _result(self) -> Forecast:
         left = [turn for turn in self.situation.turns if not self.states.get(turn.name, JobState.QUEUED).ended]
