@@ -9,6 +9,7 @@ from migctl.cli import (
     inspect_commands,
     job_commands,
     mode_commands,
+    queue_commands,
     recovery_commands,
     run_commands,
     table_commands,
@@ -23,6 +24,7 @@ COMMANDS: Mapping[str, CommandBody] = {
     **recovery_commands.COMMANDS,
     **table_commands.COMMANDS,
     **mode_commands.COMMANDS,
+    **queue_commands.COMMANDS,
     **tune_commands.COMMANDS,
     **handover_commands.COMMANDS,
 }

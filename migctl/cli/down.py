@@ -70,12 +70,12 @@ def take_down(
 def stop_jobs(common: Common, words: list[str], *, grace_s: float | None) -> None:
     """End jobs and keep everything else of them."""
     from migctl.engine import down
-    from migctl.engine.targets import find_jobs
+    from migctl.engine.targets import find_jobs, job_names
 
     session = common.session()
     with session.ledger(write=False) as ledger:
         target = find_jobs(ledger, words, Path.cwd())
-        jobs = target.jobs or tuple(r.job for r in ledger.records(target.run.name))
+        jobs = target.jobs or job_names(ledger, target.run.name)
     with (
         Progress(common) as progress,
         cancelling("skipping the rest of the grace period", "`migctl stop` again") as cancel,
@@ -84,4 +84,4 @@ def stop_jobs(common: Common, words: list[str], *, grace_s: float | None) -> Non
     if common.json:
         sys.stdout.write(json.dumps({"version": 1, "run": target.run.name, "stopped": list(stopped)}, indent=2) + "\n")
     elif not common.quiet:
-        sys.stdout.write(f"stopped: {', '.join(stopped)}\n" if stopped else "none of them was running\n")
+        sys.stdout.write(f"stopped: {', '.join(stopped)}\n" if stopped else "none of them was running or waiting\n")

@@ -1,4 +1,4 @@
-"""What an ended job of a queue still needs: its log saved, its end explained, whoever asked for it told, its container removed."""
+"""What an ended job of a queue still needs: its log saved, whoever asked for it told, its container removed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from migctl.core.choices import RuntimeName
-from migctl.core.endings import Facts, ending
 from migctl.core.plan import Notify, Plan
 from migctl.core.record import JobState, Record
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
 from migctl.host.messenger import tell
 from migctl.runtimes.api import Runtime
-from migctl.runtimes.logfile import read_log
 from migctl.store.ledger import Ledger
 
 LOG = logging.getLogger("migctl.supervisor")
-_TAIL_LINES = 200
 
 
 def close(session: Session, run: str, plan: Plan, ended: Sequence[Record]) -> tuple[MigctlError, ...]:
@@ -34,13 +31,12 @@ def close(session: Session, run: str, plan: Plan, ended: Sequence[Record]) -> tu
             with session.ledger(write=True) as ledger:
                 runtime = session.runtime(RuntimeName(record.runtime))
                 _save_log(ledger, runtime, record)
-                said = _explained(ledger, record)
                 with session.run_lock(run, wait_s=5.0):
-                    _write(ledger, runtime, said)
+                    _write(ledger, runtime, record)
         except MigctlError as error:
             problems.append(error)
             continue
-        _tell(session, plan, said)
+        _tell(session, plan, record)
     return tuple(problems)
 
 
@@ -61,30 +57,12 @@ def _save_log(ledger: Ledger, runtime: Runtime, record: Record) -> None:
         runtime.save_log(record.container_id, str(ledger.folder(record.run, record.job, record.attempt) / "log"))
 
 
-def _explained(ledger: Ledger, record: Record) -> Record:
-    if record.state is not JobState.FAILED or record.stopped_by is not None:
-        return record
-    path = ledger.folder(record.run, record.job, record.attempt) / "log"
-    tail = b"".join(read_log(str(path), tail=_TAIL_LINES)).decode("utf-8", "replace")
-    found = ending(
-        Facts(
-            exit_code=record.exit_code,
-            tail=tail,
-            kernel=None,
-            container_id=record.container_id,
-            profile=record.profile,
-            memory_mib=record.memory_mib,
-        )
-    )
-    return record if found is None else replace(record, cause=found.cause, reason=record.reason or found.reason)
-
-
-def _write(ledger: Ledger, runtime: Runtime, said: Record) -> None:
-    """Add to the record as it is by now what was found out, and remove the container that nobody needs."""
-    now = {record.job: record for record in ledger.records(said.run)}.get(said.job)
-    if now is None or now.token != said.token or now.closed:
+def _write(ledger: Ledger, runtime: Runtime, ended: Record) -> None:
+    """Note it in the record as it is by now, and remove the container that nobody needs."""
+    now = {record.job: record for record in ledger.records(ended.run)}.get(ended.job)
+    if now is None or now.token != ended.token or now.closed:
         return
-    fresh = replace(now, closed=True, cause=said.cause, reason=said.reason, revision=now.revision + 1)
+    fresh = replace(now, closed=True, revision=now.revision + 1)
     if fresh.instance is None and fresh.container_id is not None:
         runtime.remove(fresh.container_id)
         fresh = replace(fresh, container_id=None)

@@ -16,6 +16,7 @@ from migctl.engine.holding import is_in_use
 from migctl.engine.machinehold import MachineHold
 from migctl.engine.mode import restore
 from migctl.engine.observe import boot, check_source
+from migctl.engine.queued import take_out
 from migctl.engine.services import recover_services
 from migctl.engine.session import Session
 from migctl.engine.targets import unknown_run
@@ -81,6 +82,7 @@ def take_down(
                 lambda: session.lock("machine", wait_s=LOCK_WAIT_S + wait_for_s, cancel=_still_to_come(cancel))
             ).held,
         )
+        ledger.withdraw(run)  # whatever becomes of this command, nothing more starts
         written = ledger.records(run)
         seen = shop.look(run)
         outcome = shop.take_down(dict(seen.records), seen, grace_s=grace_s, hurry=cancel)
@@ -121,13 +123,14 @@ def stop_jobs(
         driver = stack.enter_context(session.driver())
         check_source(session, driver, ledger, known)
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
+        out = take_out(session, ledger, run, tuple(jobs))
         seen = shop.look(run)
         # A job that a killed `up` had only written down has nothing to stop.
-        running = {n: seen.records[n] for n in jobs if _can_run(seen.records[n])}
+        running = {n: r for n in jobs if (r := seen.records.get(n)) is not None and _can_run(r)}
         outcome = shop.stop(running, seen, grace_s=grace_s)
         if outcome.errors:
             raise _left_over(run, list(running.values()), outcome.errors)
-        return tuple(running)
+        return (*running, *out)
 
 
 def _still_to_come(cancel: threading.Event) -> threading.Event | None:

@@ -80,7 +80,7 @@ def _explained(
     reason = found.reason if found.sure else f"probably {found.reason}"
     if found.cause is Cause.EXCEPTION and code is not None:
         reason = f"{exit_words(code)}: {reason}"
-    return replace(record, reason=f"{reason}; {found.hint}" if found.hint else reason)
+    return replace(record, cause=found.cause, reason=f"{reason}; {found.hint}" if found.hint else reason)
 
 
 def _mib(record: Record, key: str) -> int | None:

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from migctl.engine.session import Session
-from migctl.errors import Busy, HostError
+from migctl.errors import HostError
 from migctl.host.claims import store_name
-from migctl.host.doorbell import ring
+from migctl.host.doorbell import is_heard, ring
 
 BELL = "supervisor.bell"
 LOG_FILE = "supervisor.log"
@@ -31,11 +31,7 @@ def lock_name(session: Session) -> str:
 
 def is_supervised(session: Session) -> bool:
     """Whether a supervisor of this state directory is at work."""
-    try:
-        with session.lock(lock_name(session)):
-            return False
-    except Busy:
-        return True
+    return is_heard(bell_path(session))
 
 
 def ensure(session: Session) -> None:

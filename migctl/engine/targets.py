@@ -68,18 +68,27 @@ def _one(ledger: Ledger, word: str, folder: Path) -> Target:
     runs = ledger.runs()
     if slash and any(run.name == run_name for run in runs):
         run = find_run(ledger, run_name, folder)
-        if job not in {r.job for r in ledger.records(run.name)}:
-            raise unknown_job(job, [r.job for r in ledger.records(run.name)])
+        there = job_names(ledger, run.name)
+        if job not in there:
+            raise unknown_job(job, there)
         return Target(run, (job,))
-    having = [run for run in runs if any(r.job == word for r in ledger.records(run.name))]
+    names = {run.name: job_names(ledger, run.name) for run in runs}
+    having = [run for run in runs if word in names[run.name]]
     if len(having) == 1:
         return Target(having[0], (word,))
     if len(having) > 1:
-        names = ", ".join(f"{run.name}/{word}" for run in having)
-        raise PlanError("which-job", f"several runs have a job {word}: {names}", hint=f"write {having[0].name}/{word}")
+        listed = ", ".join(f"{run.name}/{word}" for run in having)
+        raise PlanError("which-job", f"several runs have a job {word}: {listed}", hint=f"write {having[0].name}/{word}")
     if any(run.name == word for run in runs) or Path(word).suffix in {".yaml", ".yml"}:
         return Target(find_run(ledger, word, folder))
-    raise unknown_job(word, [r.job for run in runs for r in ledger.records(run.name)])
+    raise unknown_job(word, [name for run in runs for name in names[run.name]])
+
+
+def job_names(ledger: Ledger, run: str) -> tuple[str, ...]:
+    """All jobs of a run: in the queue's order, and those that are no longer in it."""
+    queue = ledger.queue(run)
+    recorded = [record.job for record in ledger.records(run)]
+    return tuple(dict.fromkeys((*(queue.names if queue is not None else ()), *recorded)))
 
 
 def unknown_job(name: str, known: Sequence[str]) -> PlanError:

@@ -1,0 +1,70 @@
+"""The waiting jobs of a run as `status` shows them, in their places among the others, and what is wrong with who starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from migctl.core.record import JobState
+from migctl.core.run import Run
+from migctl.core.views.status import JobView
+from migctl.core.words import counted
+from migctl.engine.queued import Waiting, waiting
+from migctl.engine.session import Session
+from migctl.engine.supervisor import is_supervised
+from migctl.errors import MigctlError, Notice
+from migctl.store.ledger import Ledger
+
+
+def with_waiting(ledger: Ledger, run: Run, jobs: Sequence[JobView]) -> tuple[JobView, ...]:
+    """All jobs of the run: in the queue's order, then those that the queue does not know."""
+    try:
+        queue, waits = ledger.queue(run.name), waiting(ledger, run.name, ledger.records(run.name))
+    except MigctlError:
+        return tuple(jobs)
+    if queue is None:
+        return tuple(jobs)
+    there = {job.name: job for job in jobs}
+    there |= {name: _view(one) for name, one in waits.items()}
+    order = {name: number for number, name in enumerate(queue.names)}
+    return tuple(sorted(there.values(), key=lambda job: order.get(job.name, len(order))))
+
+
+def queue_notices(session: Session, ledger: Ledger, runs: Sequence[Run]) -> list[Notice]:
+    """Runs whose waiting jobs nobody starts: held, or without a supervisor."""
+    found: list[Notice] = []
+    alone: list[str] = []
+    for run in runs:
+        try:
+            queue = ledger.queue(run.name)
+        except MigctlError as error:
+            found.append(Notice(error.id, error.message, hint=error.hint, where=f"run {run.name}"))
+            continue
+        if queue is None or queue.told or run.ended_at is not None:
+            continue
+        alone.append(run.name)
+        if queue.held:
+            why = f": {queue.reason}" if queue.reason else ""
+            found.append(
+                Notice("run-held", f"{run.name} is held{why}; nothing more starts", hint=f"migctl release {run.name}")
+            )
+    if alone and not is_supervised(session):
+        names = ", ".join(alone[:4]) + (f" and {counted(len(alone) - 4, 'more')}" if len(alone) > 4 else "")
+        found.append(
+            Notice(
+                "not-supervised",
+                f"nobody supervises {names}: jobs that run go on, and nothing more starts",
+                hint=f"migctl resume {alone[0]}",
+            )
+        )
+    return found
+
+
+def _view(one: Waiting) -> JobView:
+    return JobView(
+        name=one.entry.job,
+        origin=one.entry.origin,
+        state=one.state,
+        reason=one.reason,
+        attempt=one.attempt,
+        unknown=() if one.state is JobState.STOPPED else (("gpu_uuid", "it waits"),),
+    )
