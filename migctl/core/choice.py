@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +17,8 @@ from migctl.core.shared_floor import SharedFloor
 from migctl.core.situation import Situation
 from migctl.core.turn import WHOLE_GPU, Reason, Stay, Turn, Why, Wish
 
+_NO_ROOM: Final = Reason(why=Why.NO_ROOM, words="")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
@@ -25,6 +28,8 @@ class Choice:
     """In the queue's order."""
     refused: dict[tuple[Wish, bool], Reason]
     """Why jobs with a wish do not start: those that would end before the reservation (`True`), and the others."""
+    full: Callable[[Wish], str]
+    """The words for want of room, which cost more than a decision on paper needs."""
     limit: Reason | None
     """Why nothing at all starts any more; goes for everybody whose wish was not refused."""
     dropped: dict[str, Reason]
@@ -32,6 +37,11 @@ class Choice:
     reservation: Reservation | None
     due_at: float | None
     """When the first of the refused jobs will have waited long enough (Unix seconds)."""
+
+    def reason(self, wish: Wish, short: bool) -> Reason | None:
+        """Why jobs with this wish do not start; nothing where they all do."""
+        found = self.refused.get((wish, short)) or self.limit
+        return replace(found, words=self.full(wish)) if found is _NO_ROOM else found
 
 
 def choose(line: Line, running: int, situation: Situation, impatience: Impatience) -> Choice:
@@ -92,7 +102,8 @@ class _Chooser:
         self._seat()
         return Choice(
             starts=self._starts(),
-            refused={key: self._told(key[0], reason) for key, reason in self.refused.items()},
+            refused=self.refused,
+            full=self.floor.full_words,
             limit=limit,
             dropped=self.dropped,
             reservation=self.reservation,
@@ -150,10 +161,6 @@ class _Chooser:
         assert self.reservation is not None
         job, at = self.reservation.job, self.reservation.expected_at
         return Reason(why=Why.RESERVED, words=f"room is kept for {job}, which has waited long", jobs=(job,), until=at)
-
-    def _told(self, wish: Wish, reason: Reason) -> Reason:
-        """The words for want of room are found at the end, when it is known what lies where."""
-        return replace(reason, words=self.floor.full_words(wish)) if reason is _NO_ROOM else reason
 
     def _refuse(self, turn: Turn, reason: Reason, short: bool) -> None:
         self.refused[turn.wish, short] = reason
@@ -230,9 +237,6 @@ class _Chooser:
             _start(turn, spot, self.floor.sites[spot.site].gpu.uuid if spot is not None else "", share)
             for (_, turn, spot), share in zip(placed, cores, strict=True)
         )
-
-
-_NO_ROOM: Final = Reason(why=Why.NO_ROOM, words="")
 
 
 def _start(turn: Turn, spot: Spot | None, gpu_uuid: str, cores: int) -> Start:

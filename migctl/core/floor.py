@@ -60,6 +60,7 @@ class Floor:
         ]
         self._stays = [list(site.stays) for site in self.sites]
         self._spares = [list(site.spares) for site in self.sites]
+        self._taken: dict[int, Used] = {}
         self._keep: Keep | None = None
         self._after_keep: list[tuple[Placement, int]] = []
         pairs = [(site.gpu.uuid, rules) for site, rules in zip(self.sites, self._rules, strict=True)]
@@ -101,6 +102,7 @@ class Floor:
                     counts[self._kind[wish]] += 1
         spots |= self._cut_for([(n, wish) for n, wish in enumerate(wishes) if n not in spots], tuple(counts))
         self._stays, self._spares = stays, spares
+        self._taken.clear()
         return [spots[n] for n in range(len(wishes))]
 
     def fits(self, wish: Wish, *, short: bool) -> Spot | None:
@@ -135,6 +137,7 @@ class Floor:
         gone = {spare.gi_id for spare in spot.destroys} | ({spot.takes_over.gi_id} if spot.takes_over else set())
         self._spares[spot.site] = [spare for spare in self._spares[spot.site] if spare.gi_id not in gone]
         self._stays[spot.site].append(stay)
+        self._taken.pop(spot.site, None)
 
     def stays(self, site: int) -> Sequence[Stay]:
         """What lies on a GPU now, jobs included that have been seated."""
@@ -184,7 +187,11 @@ class Floor:
         return [Bin(rules, self._used(n)) for n, rules in enumerate(self._rules)]
 
     def _used(self, n: int) -> Used:
-        return packing.used(self._rules[n], ((stay.placement, stay.profile_id) for stay in self._stays[n]))
+        known = self._taken.get(n)
+        if known is None:
+            lie = ((stay.placement, stay.profile_id) for stay in self._stays[n])
+            known = self._taken[n] = packing.used(self._rules[n], lie)
+        return known
 
     def _used_beside_keep(self, n: int) -> Used:
         """What is taken for a job that is still there when the kept room is needed: the more of now and then."""
@@ -222,10 +229,12 @@ class Floor:
                 if spare.profile_id != profile.id or spare.mig_uuid is None:
                     continue
                 self._stays[n].append(Stay(placement=spare.placement, profile_id=profile.id, owner=""))
+                self._taken.pop(n, None)
                 if _soon(Cover(self._bins(), self._kinds), others) is not None:
                     self._spares[n].remove(spare)
                     return Spot(site=n, profile=profile, placement=spare.placement, takes_over=spare)
                 self._stays[n].pop()
+                self._taken.pop(n, None)
         return None
 
     def _cut_for(self, waiting: Sequence[tuple[int, Wish]], counts: Counts) -> dict[int, Spot]:

@@ -12,7 +12,7 @@ from migctl.core.queue_order import Line, Standing, line_up
 from migctl.core.record import JobState
 from migctl.core.reservation import Impatience
 from migctl.core.situation import Situation
-from migctl.core.turn import Reason
+from migctl.core.turn import Reason, Wish
 
 _RUNNING = (JobState.STARTING, JobState.RUNNING)
 
@@ -45,10 +45,13 @@ def decide(situation: Situation) -> Decision:
 def _waits(line: Line, choice: Choice, now: float) -> dict[str, Reason]:
     """Every job that does not start → why, in the queue's order."""
     at = choice.reservation.expected_at if choice.reservation is not None else None
+    of_wish: dict[tuple[Wish, bool], Reason | None] = {}
     of_group: dict[Standing, Reason | None] = {}
     for group in line.groups:
-        short = at is not None and group.expect_s is not None and now + group.expect_s <= at
-        of_group[group] = choice.refused.get((group.wish, short)) or choice.limit
+        key = group.wish, at is not None and group.expect_s is not None and now + group.expect_s <= at
+        if key not in of_wish:
+            of_wish[key] = choice.reason(*key)
+        of_group[group] = of_wish[key]
     starting = {start.job for start in choice.starts}
     waits: dict[str, Reason] = {}
     for turn, standing in zip(line.order, line.standings, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from migctl.core.forecast import Expected, Forecast
+from migctl.core.words import counted
 from migctl.render.console import Style
 from migctl.render.text import WIDEST, clean, duration, fit, hang, pad, width
 
@@ -53,7 +54,7 @@ def gantt(course: Forecast, now: float, style: Style, *, most: int = _MOST) -> l
     rest = len(course.jobs) - len(shown)
     if rest:
         unknown = len(course.jobs) - len(known)
-        what = f"; when {unknown} of them start is not known" if unknown else ""
+        what = f", of which {counted(unknown, 'has', 'have')} no known times" if unknown else ""
         lines.append(f"{_INDENT}{style.signs.ellipsis} and {rest} more{what}")
     return lines
 

@@ -89,7 +89,7 @@ def test_room_of_others_is_worked_around() -> None:
     decision = decide(on(Site(gpu=A100, stays=(blocked,)), jobs=turns(A100, "7g.40gb 4g.20gb 3g.20gb")))
 
     assert starts(decision) == ["c 3g.20gb@4"]
-    assert why(decision) == {"a": "no-room", "b": "reserved"}
+    assert why(decision) == {"a": "no-room", "b": "no-room"}
 
 
 def test_a_reason_says_what_is_needed_and_what_is_free() -> None:
