@@ -157,7 +157,7 @@ def _after_restart(ledger: Ledger, run: Run, plan: Plan, queue: Queue, records: 
 def _endings(
     ledger: Ledger, run: Run, plan: Plan, queue: Queue, records: dict[str, Record], now: float
 ) -> tuple[Queue, tuple[Record, ...]]:
-    """Jobs that are to be ended now (`timeout`, `fail_fast`), after their records say so; and the queue, held where one failed."""
+    """Jobs that are to be ended now (`timeout`, `fail_fast`), after their records say so; and the queue, empty where one failed."""
     limits = {job.name: job.timeout_s for job in plan.jobs if job.timeout_s is not None}
     ending: dict[str, Record] = {}
     for name, record in records.items():
@@ -171,8 +171,10 @@ def _endings(
             ending[name] = replace(record, stopped_by=StoppedBy.TIMEOUT, reason=reason)
     failed = next((r for r in records.values() if _failed_for_good(r, plan)), None) if plan.fail_fast else None
     if failed is not None:
-        if not queue.held:
-            queue = replace(queue, held=True, reason=f"{failed.job} {failed.state.value}, and fail_fast is set")
+        unborn = tuple(name for name in queue.names if name not in records and name not in queue.stopped)
+        if unborn:
+            reason = f"not started: {failed.job} {failed.state.value} (fail_fast)"
+            queue = replace(queue, stopped=(*queue.stopped, *unborn), reason=reason)
             ledger.save_queue(run.name, queue)
         for name, record in records.items():
             if record.state is JobState.RUNNING and name not in ending:

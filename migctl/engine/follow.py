@@ -15,11 +15,17 @@ from migctl.core.run import Run
 from migctl.core.settle import settle
 from migctl.engine.endings import explain
 from migctl.engine.observe import Look, known_gpus
+from migctl.engine.queued import Waiting, waiting
 from migctl.engine.session import Session
+from migctl.engine.supervisor import is_supervised
+from migctl.engine.targets import job_names
 from migctl.errors import Busy, JobsFailed, MigctlError
 from migctl.runtimes.api import Runtime
 from migctl.runtimes.bare import with_bare
 from migctl.runtimes.logfile import read_log
+
+QUEUE_LOOK_S = 0.5
+"""So often it is looked whether the queue has moved, by the time of one file."""
 
 
 def see(session: Session, run: Run) -> tuple[Look, Runtime]:
@@ -49,49 +55,118 @@ def wait(
         Busy: not within `timeout_s` seconds, and the jobs go on; or one of them was never started.
         MigctlError: the runtime does not tell any more.
     """
-    seen, runtime = see(session, run)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    chosen = {n: r for n, r in seen.records.items() if not jobs or n in jobs}
     told: queue.SimpleQueue[MigctlError | None] = queue.SimpleQueue()
-    for record in chosen.values():
-        if record.state.ended:
-            on_end(record)
+    watched: set[str] = set()
+    chosen: dict[str, Record] = {}
+    error: MigctlError | None = None
 
-    def one(handle: str) -> None:
+    def one(runtime: Runtime, handle: str) -> None:
         try:
             if runtime.wait(handle, timeout_s) is not None:
                 told.put(None)
-        except MigctlError as error:
-            told.put(error)
+        except MigctlError as problem:
+            told.put(problem)
 
-    left = {name: r.container_id for name, r in chosen.items() if not r.state.ended and r.container_id is not None}
-    for handle in left.values():
-        threading.Thread(target=one, args=(handle,), daemon=True).start()
-    while left:
-        remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
-        try:
-            error = told.get(timeout=remaining)
-        except queue.Empty:
-            raise _still_running(run, left, timeout_s or 0.0) from None
-        fresh, _ = see(session, run)
-        ended = [name for name in left if fresh.records[name].state.ended]
-        if error is not None and not ended:
+    while True:
+        known = len(chosen)
+        seen, runtime = see(session, run)
+        with session.ledger(write=False) as ledger:
+            names = jobs or job_names(ledger, run.name)
+            waits = waiting(ledger, run.name, seen.records.values())
+            mark = ledger.waits_revision(run.name)
+        for name in names:
+            ended = _ended(run, name, seen.records.get(name), waits.get(name))
+            if ended is not None and name not in chosen:
+                chosen[name] = ended
+                on_end(ended)
+        left = {name: r for name in names if name not in chosen and (r := seen.records.get(name)) is not None}
+        queued = [name for name in names if name not in chosen and name in waits]
+        alive = {name: r.container_id for name, r in left.items() if not r.state.ended and r.container_id is not None}
+        if error is not None and len(chosen) == known:
             # A unit that was removed while we waited is settled above; anything else would be told again and again.
             raise error
-        for name in ended:
-            chosen[name] = fresh.records[name]
-            on_end(chosen[name])
-            del left[name]
-    unborn = sorted(name for name, record in chosen.items() if not record.state.ended)
-    if unborn:
-        raise Busy(
-            "not-started",
-            f"not started: {', '.join(unborn)}: an up is at work, or was interrupted",
-            where=f"run {run.name}",
-            hint="migctl up starts them",
-            data={"jobs": unborn},
-        )
-    return chosen
+        if not alive and not queued:
+            unborn = sorted(set(names) - chosen.keys())
+            if unborn:
+                raise _not_started(run, unborn)
+            return {name: chosen[name] for name in names}
+        if queued and not is_supervised(session):
+            raise _unsupervised(run, queued)
+        for handle in set(alive.values()) - watched:
+            watched.add(handle)
+            threading.Thread(target=one, args=(runtime, handle), daemon=True).start()
+        try:
+            error = _next(session, run, told, deadline, mark if queued else None)
+        except queue.Empty:
+            raise _still_running(run, [*alive, *queued], timeout_s or 0.0) from None
+
+
+def _next(
+    session: Session,
+    run: Run,
+    told: queue.SimpleQueue[MigctlError | None],
+    deadline: float | None,
+    mark: tuple[int, int] | None,
+) -> MigctlError | None:
+    """Until a job ends, or (with `mark`) the queue has moved since.
+
+    Raises:
+        queue.Empty: the deadline is over.
+    """
+    while True:
+        remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if mark is None:
+            return told.get(timeout=remaining)
+        pause = QUEUE_LOOK_S if remaining is None else min(QUEUE_LOOK_S, remaining)
+        try:
+            return told.get(timeout=pause)
+        except queue.Empty:
+            if remaining is not None and remaining <= pause:
+                raise
+        with session.ledger(write=False) as ledger:
+            if ledger.waits_revision(run.name) != mark or not is_supervised(session):
+                return None
+
+
+def _ended(run: Run, name: str, record: Record | None, wait: Waiting | None) -> Record | None:
+    """How the job ended, if it has and is not to be run again; of one that was taken out of the queue, that."""
+    if wait is None:
+        return record if record is not None and record.state.ended else None
+    if wait.state is JobState.QUEUED:
+        return None
+    return Record(
+        run=run.name,
+        job=name,
+        token="",
+        runtime=run.runtime,
+        strategy=run.strategy,
+        state=wait.state,
+        digest="",
+        spec="",
+        reason=wait.reason,
+    )
+
+
+def _not_started(run: Run, names: Sequence[str]) -> Busy:
+    return Busy(
+        "not-started",
+        f"not started: {', '.join(names)}: an up is at work, or was interrupted",
+        where=f"run {run.name}",
+        hint="migctl up starts them",
+        data={"jobs": list(names)},
+    )
+
+
+def _unsupervised(run: Run, names: Sequence[str]) -> Busy:
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return Busy(
+        "not-supervised",
+        f"{shown} {'waits' if len(names) == 1 else 'wait'}, and nobody supervises {run.name}",
+        where=f"run {run.name}",
+        hint=f"migctl resume {run.name}",
+        data={"jobs": list(names)},
+    )
 
 
 def _still_running(run: Run, jobs: Iterable[str], timeout_s: float) -> Busy:

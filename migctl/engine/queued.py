@@ -33,7 +33,7 @@ class Waiting:
 def waiting(ledger: Ledger, run: str, records: Iterable[Record]) -> dict[str, Waiting]:
     """The jobs of the queue that are not on the machine, by name, in the queue's order."""
     queue = ledger.queue(run)
-    if queue is None or queue.told:
+    if queue is None:
         return {}
     known = {record.job: record for record in records}
     waits = ledger.waits(run)
@@ -41,10 +41,11 @@ def waiting(ledger: Ledger, run: str, records: Iterable[Record]) -> dict[str, Wa
     stopped, held = set(queue.stopped), set(queue.held_jobs)
     for entry in queue.entries:
         record = known.get(entry.job)
-        if record is not None and (not record.state.ended or entry.job not in waits):
+        if record is not None and (queue.told or not record.state.ended or entry.job not in waits):
             continue
-        if record is None and entry.job in stopped:
-            found[entry.job] = Waiting(entry=entry, state=JobState.STOPPED, reason=TAKEN_OUT)
+        if record is None and (queue.told or entry.job in stopped):
+            why = waits.get(entry.job) or (queue.reason if entry.job in stopped else "") or TAKEN_OUT
+            found[entry.job] = Waiting(entry=entry, state=JobState.STOPPED, reason=why)
             continue
         reason = waits.get(entry.job, NOT_LOOKED_AT)
         if queue.held:

@@ -202,6 +202,10 @@ class Ledger:
         """What changes whenever the plan is submitted anew."""
         return self._submissions.revision(run) if self._submissions is not None else None
 
+    def waits_revision(self, run: str) -> tuple[int, int] | None:
+        """What changes whenever the run's queue has moved."""
+        return self._submissions.waits_revision(run) if self._submissions is not None else None
+
     def waits(self, run: str) -> Mapping[str, str]:
         """Job → why it waited when the run's queue was last looked at."""
         return self._submissions.waits(run) if self._submissions is not None else {}

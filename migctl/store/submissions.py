@@ -48,7 +48,14 @@ class Submissions:
 
     def revision(self, run: str) -> tuple[int, int] | None:
         """What changes whenever the plan is submitted anew."""
-        path = self._folders.path(RUNS, checked_name(run, "run"), SUBMISSION)
+        return self._revision(run, SUBMISSION)
+
+    def waits_revision(self, run: str) -> tuple[int, int] | None:
+        """What changes whenever the queue has moved."""
+        return self._revision(run, WAITS)
+
+    def _revision(self, run: str, name: str) -> tuple[int, int] | None:
+        path = self._folders.path(RUNS, checked_name(run, "run"), name)
         try:
             there = path.lstat()
         except OSError:
