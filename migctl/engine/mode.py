@@ -71,8 +71,15 @@ def turn_on(shop: Workshop, run: Run, gpus: Sequence[Gpu]) -> Run:
             shop.driver.set_mig_mode(gpu.uuid, enabled=True)
         except MigctlError as error:
             raise _not_enabled(shop, gpu, error) from error
-        shop.report(NoteEvent(f"GPU {gpu.index}: MIG mode is on"))
+        shop.report(NoteEvent(f"GPU {gpu.index}: MIG mode is on{_lasts(gpu)}"))
     return run
+
+
+def _lasts(gpu: Gpu) -> str:
+    """How long, where that is longer or shorter than the run (NVIDIA MIG User Guide, "GPU Reset on Hopper+")."""
+    if gpu.resetless_mig:
+        return " (until the machine is restarted)"
+    return "; it outlives this run and restarts of the machine, since turning it off takes a GPU reset"
 
 
 def _not_enabled(shop: Workshop, gpu: Gpu, error: MigctlError) -> MigctlError:
@@ -176,14 +183,13 @@ def restore(shop: Workshop, run: Run, used: Collection[str | None]) -> tuple[Not
                     )
                 )
             continue
-        # Nobody else wants a simulated GPU, least of all with sudo.
-        if gpu.mig.current and (ours or gpu.uuid in used) and not shop.driver.simulated:
+        if gpu.mig.current and (ours or gpu.uuid in used):
             how = "since turning it off needs a GPU reset" if ours else "as it was found"
             notices.append(
                 Notice(
                     "empty-mig-gpu",
-                    f"GPU {gpu.index} stays in MIG mode, {how}, with no instance: no CUDA program and no slurmd can use it until "
-                    "an instance is made or the mode is turned off",
+                    f"GPU {gpu.index} stays in MIG mode, {how}, with no instance: no CUDA program, no slurmd and no nvidia-ctk "
+                    "works on it until an instance is made or the mode is turned off",
                     hint=f"{_disable(shop, gpu.uuid, gpu)}   gives the whole GPU back",
                 )
             )
