@@ -1,4 +1,4 @@
-"""A record again from what a container's labels say, and why it may not be taken for one's own; pure."""
+"""A record again from what the labels of a container or process say, and why it may not be taken for one's own; pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ from migctl.core.record import JobState, Ownership, Record
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A container that carries migctl's labels, whoever made it."""
+    """A container or process that carries migctl's labels, whoever made it."""
 
     unit: Unit
     name: str
+    """Of the container; a process's pid."""
     labels: Mapping[str, str]
+    runtime: str = "docker"
+    folder: str = ""
+    """Where its log lies or lay, of a process that has nothing but what every job is handed."""
+
+    @property
+    def what(self) -> str:
+        """It in words."""
+        kind = "process" if self.runtime == "process" else "container"
+        return f"{kind} {self.name} ({self.unit.run}/{self.unit.job})"
 
     @property
     def owner_uid(self) -> int:
@@ -48,7 +58,7 @@ def record_of(leftover: Leftover) -> Record:
             job=said["job"],
             attempt=int(said["attempt"]),
             token=said["token"],
-            runtime="docker",
+            runtime=leftover.runtime,
             strategy=said["strategy"],
             state=JobState.STARTING,
             digest="",
@@ -65,7 +75,7 @@ def record_of(leftover: Leftover) -> Record:
             boot_id=said["boot"],
             instance=_ownership(said, placement),
             container_id=leftover.unit.handle,
-            container_name=leftover.name,
+            container_name=leftover.name if leftover.runtime == "docker" else None,
             created_at=leftover.unit.started_at,
         )
     except KeyError as error:

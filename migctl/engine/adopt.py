@@ -16,9 +16,10 @@ from migctl.core.settle import settle
 from migctl.engine.claiming import claim
 from migctl.engine.observe import boot, owners
 from migctl.engine.session import Session
+from migctl.engine.unrecorded import unrecorded
+from migctl.errors import HostError
 from migctl.host.claims import Claim, read_claims, store_name
 from migctl.nvml.driver import Driver
-from migctl.runtimes.api import Runtime
 from migctl.store.ledger import Ledger
 
 
@@ -49,18 +50,17 @@ def adopt(session: Session, run: str | None, *, dry_run: bool) -> AdoptResult:
         HostError: the driver or the engine does not answer.
         Busy: another migctl is at work.
     """
-    runtime = session.runtime(RuntimeName.DOCKER)
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=not dry_run))
         driver = stack.enter_context(session.driver())
-        found = _look(session, driver, ledger, runtime, run)
+        found = _look(session, driver, ledger, run)
         if not dry_run:
             held = tuple(sorted({record.run for record, _ in found.taken}))
             # As everywhere: the locks of runs, by name, then the machine; what counts is what is seen while they are held.
             for name in held:
                 stack.enter_context(session.run_lock(name))
             stack.enter_context(session.lock("machine"))
-            found = _look(session, driver, ledger, runtime, run).only(held)
+            found = _look(session, driver, ledger, run).only(held)
             for record, origin in found.taken:
                 _save(session, ledger, record, origin)
             for name in dict.fromkeys(record.run for record, _ in found.taken):
@@ -81,24 +81,28 @@ class _Found:
     def only(self, runs: Collection[str]) -> _Found:
         """Nothing but what belongs to these runs is taken; what came since the look before is told."""
         late = tuple(
-            Left(_what(origin), "it came just now: adopt again") for r, origin in self.taken if r.run not in runs
+            Left(origin.what, "it came just now: adopt again") for r, origin in self.taken if r.run not in runs
         )
         return replace(self, taken=tuple(one for one in self.taken if one[0].run in runs), left=(*self.left, *late))
 
 
-def _look(session: Session, driver: Driver, ledger: Ledger, runtime: Runtime, run: str | None) -> _Found:
+def _look(session: Session, driver: Driver, ledger: Ledger, run: str | None) -> _Found:
     """Look at everything and judge it; changes nothing."""
-    leftovers = [one for one in runtime.leftovers() if run in (None, one.unit.run)]
+    processes = unrecorded(session, ledger)
+    unseen: tuple[Left, ...] = ()
+    try:
+        containers = session.runtime(RuntimeName.DOCKER).leftovers()
+    except HostError as error:
+        if not processes:
+            raise
+        containers, unseen = [], (Left("containers", error.message),)
+    leftovers = [one for one in (*containers, *processes) if run in (None, one.unit.run)]
     observed = Observed(boot_id=boot(session, driver), gpus=driver.gpus(), units=tuple(one.unit for one in leftovers))
     judge = _Judge(session, ledger, observed)
     taken, left = judge.sorted(leftovers)
     settled = tuple((settle(record, observed), origin) for record, origin in taken)
     strangers = judge.strangers([record for record, _ in settled]) if run is None else ()
-    return _Found(boot_id=observed.boot_id, taken=settled, left=(*left, *strangers))
-
-
-def _what(one: Leftover) -> str:
-    return f"container {one.name} ({one.unit.run}/{one.unit.job})"
+    return _Found(boot_id=observed.boot_id, taken=settled, left=(*left, *unseen, *strangers))
 
 
 def _save(session: Session, ledger: Ledger, record: Record, origin: Leftover) -> None:
@@ -141,7 +145,7 @@ class _Judge:
         for one in sorted(leftovers, key=_newest_first):
             if one.unit.token in self._known.values():
                 continue
-            what = _what(one)
+            what = one.what
             if one.owner_uid != self._session.caller.uid:
                 left.append(
                     Left(what, f"of uid {one.owner_uid}" if one.owner_uid >= 0 else "it does not say whose it is")
@@ -177,9 +181,9 @@ class _Judge:
                 owner = self._owners.get((gpu.uuid, instance.gi_id))
                 yield Left(
                     f"GPU {gpu.index}: GPU instance {instance.gi_id} ({instance.profile} at {instance.placement})",
-                    f"claimed by {owner}, and no container tells more"
+                    f"claimed by {owner}, and no container or process tells more"
                     if owner is not None
-                    else "no container and no record tells that it is yours",
+                    else "no container, process or record tells that it is yours",
                 )
 
     def _recorded(self, record: Record) -> str | None:

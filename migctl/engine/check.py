@@ -19,6 +19,7 @@ from migctl.engine.observe import boot
 from migctl.engine.others import other_findings
 from migctl.engine.ruling import ruling
 from migctl.engine.session import Session
+from migctl.engine.unrecorded import notices, unrecorded
 from migctl.errors import MigctlError
 from migctl.host.cpulimits import cpu_quota
 from migctl.host.sudo import sudo_line
@@ -42,6 +43,8 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
         findings += holder_findings(session, gpus, boot_id)
     with _told(findings):
         findings += other_findings(session, boot_id)
+    with _told(findings):
+        findings += _unrecorded(session)
     with _told(findings):
         findings.append(_cpus(session))
     about_engine: list[Finding] = []
@@ -87,6 +90,13 @@ def _simulator(session: Session) -> Iterator[Finding]:
             message=f"{path}: its folder {why}",
             hint="set MIGCTL_SIM_STATE to another file",
         )
+
+
+def _unrecorded(session: Session) -> Iterator[Finding]:
+    """Processes that only themselves tell of."""
+    with session.ledger(write=False) as ledger:
+        for notice in notices(unrecorded(session, ledger)):
+            yield Finding(id=notice.id, level=Level.WARNING, message=notice.message, hint=notice.hint)
 
 
 def _policy(session: Session) -> Iterator[Finding]:

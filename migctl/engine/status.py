@@ -22,6 +22,8 @@ from migctl.engine.observe import elsewhere, known_gpus, other_nvml, owners
 from migctl.engine.pins import AWAY, load_notices, pins
 from migctl.engine.rights import sudo_notices
 from migctl.engine.session import Session
+from migctl.engine.unrecorded import notices as without_record
+from migctl.engine.unrecorded import unrecorded
 from migctl.errors import MigctlError, Notice
 from migctl.host.claims import read_claims
 from migctl.host.sysfs import read_topology
@@ -38,7 +40,7 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
     """
     with session.ledger(write=False) as ledger:
         runs = [run for run in ledger.runs(ended=ended) if names is None or run.name in names]
-        notices = [*sudo_notices(session), *ledger.notices]
+        notices = [*sudo_notices(session), *ledger.notices, *without_record(unrecorded(session, ledger))]
         boot_now, gpus, problems = known_gpus(session)
         notices += problems
         units, silent = _units(session, ledger, runs, notices)

@@ -20,7 +20,7 @@ def adopt_text(adopted: Sequence[Record], left: Sequence[tuple[str, str]], style
         dry_run: nothing was changed.
     """
     if not adopted and not left:
-        return page([["nothing to adopt: no labelled container, no GPU instance"]], style)
+        return page([["nothing to adopt: no container, process or GPU instance without a record"]], style)
     word = "would adopt:" if dry_run else "adopted:"
     lines: list[str] = []
     for record in adopted:

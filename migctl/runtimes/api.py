@@ -53,7 +53,7 @@ class Runtime(Protocol):
         ...
 
     def leftovers(self) -> list[Leftover]:
-        """Everything that carries migctl's labels, of any user and any run; none for processes, which carry none."""
+        """Everything that carries migctl's labels, of any user and any run; of processes those that live and may be looked into."""
         ...
 
     def foreign(self, known: Recorded | None = None) -> list[ForeignContainer]:

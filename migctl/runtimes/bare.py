@@ -13,6 +13,7 @@ from migctl.runtimes.logfile import ended_within
 
 FILES_GONE = "its files in the state directory are gone; its process goes on"
 _MARK = "pid"
+_SHIM = "/shim.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,14 @@ class Bare:
         """Pid and start time of its supervisor, while that lives: it ends what the job leaves behind."""
         parent = proc.parent(self.pid)
         ticks = proc.start_ticks(parent) if parent is not None else None
-        if parent is None or ticks is None or not any(word.endswith("/shim.py") for word in proc.words(parent)):
+        if parent is None or ticks is None or not is_shim(proc.words(parent)):
             return None
         return parent, ticks
+
+
+def is_shim(words: Sequence[str]) -> bool:
+    """Whether a command line is a supervisor's: `python -I -S …/shim.py LOCK READY …`."""
+    return len(words) > 5 and list(words[1:3]) == ["-I", "-S"] and words[3].endswith(_SHIM)
 
 
 def with_bare(units: Sequence[Unit], records: Iterable[Record], boot_id: str) -> tuple[Unit, ...]:

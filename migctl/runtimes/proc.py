@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,12 @@ def start_ticks(pid: int) -> int | None:
     return None if found is None else found.start_ticks
 
 
+def started_at(ticks: int) -> float:
+    """The moment of a process's start time, in Unix seconds."""
+    booted_at = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return booted_at + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def parent(pid: int) -> int | None:
     """The pid of the parent; `None` when there is no such process."""
     found = stat(pid)
@@ -43,6 +50,52 @@ def words(pid: int) -> list[str]:
         return (PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:
         return []
+
+
+def pids() -> list[int]:
+    """All processes that this user may see."""
+    return [int(name) for name in os.listdir(PROC) if name.isdecimal()]  # noqa: PTH208 -- names only, many of them
+
+
+def environ(pid: int) -> dict[str, str]:
+    """What it was started with; nothing when it is gone or another user's secret."""
+    try:
+        text = (PROC / str(pid) / "environ").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return {}
+    return dict(pair.split("=", 1) for pair in text.split("\0") if "=" in pair)
+
+
+def opened(pid: int, descriptor: int) -> str:
+    """The path behind a descriptor of it, ending in ` (deleted)` where that is gone; nothing where it may not be seen."""
+    try:
+        return os.readlink(PROC / str(pid) / f"fd/{descriptor}")  # noqa: PTH115 -- a text, not a path
+    except OSError:
+        return ""
+
+
+def owner(pid: int) -> int:
+    """Its user; -1 when it is gone."""
+    try:
+        return (PROC / str(pid)).stat().st_uid
+    except OSError:
+        return -1
+
+
+def is_in_this_namespace(pid: int) -> bool:
+    """Whether it counts pids as this process does, as a container's processes do not."""
+    try:
+        return os.readlink(PROC / str(pid) / "ns/pid") == os.readlink(PROC / "self/ns/pid")  # noqa: PTH115 -- as above
+    except OSError:
+        return False
+
+
+def children(pid: int) -> list[int]:
+    """The processes right below a process with one thread."""
+    try:
+        return [int(word) for word in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return [child for child in pids() if parent(child) == pid]  # a kernel without CONFIG_PROC_CHILDREN
 
 
 def is_alive(pid: int, ticks: int | None) -> bool:
@@ -100,18 +153,17 @@ def _exists(pid: int) -> bool:
 
 def descendants(pid: int) -> list[int]:
     """All processes below `pid`, parents first."""
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir(PROC):  # noqa: PTH208 -- names only: hundreds of Path objects are not wanted here
-        if entry.isdigit():
-            above = parent(int(entry))
-            if above is not None:
-                children.setdefault(above, []).append(int(entry))
+    below: dict[int, list[int]] = {}
+    for member in pids():
+        above = parent(member)
+        if above is not None:
+            below.setdefault(above, []).append(member)
     found: list[int] = []
     todo = [pid]
     while todo:
-        below = children.get(todo.pop(0), [])
-        found += below
-        todo += below
+        next_ones = below.get(todo.pop(0), [])
+        found += next_ones
+        todo += next_ones
     return found
 
 

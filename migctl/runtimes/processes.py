@@ -24,6 +24,7 @@ from migctl.runtimes.process_stop import stop_bare, stop_process
 from migctl.runtimes.program import caller_environment, find_program, home_of, resolve_user
 from migctl.runtimes.readback import Found, cpus_of
 from migctl.runtimes.shim_start import REFUSE, read_answer, send_task, started_shim
+from migctl.runtimes.strays import CARRIED, carried, living
 from migctl.runtimes.stuck import KILL_DEADLINE_S
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class Processes:
             "working_dir": folder,
             "user": None if user is None else [user.uid, user.gid, list(user.groups)],
             "cpus": str(launch.cpus),
+            "device": launch.mig_uuid,
+            "labels": dict(launch.labels),
         }
         Attempt(launch.folder).write(LAUNCH, record)
         return launch.folder
@@ -158,7 +161,8 @@ class Processes:
                 "user": launch["user"] and tuple(launch["user"]),
                 "boot_id": proc.boot_id(),
             }
-            with started_shim(lock) as (go, ready):
+            words = [f"{launch['run']}/{launch['job']}", launch.get("device") or "-"]
+            with started_shim(lock, words, {CARRIED: carried(launch.get("labels", {}))}) as (go, ready):
                 send_task(go, task)
                 answer = read_answer(ready)
                 if answer != "ready":
@@ -186,8 +190,8 @@ class Processes:
         return [unit for unit in found if unit is not None and run in (None, unit.run)]
 
     def leftovers(self) -> list[Leftover]:
-        """None: a process carries no labels, all that is known of it lies in its folder."""
-        return []
+        """The living jobs of which this user may see what they or their supervisors carry."""
+        return living()
 
     def foreign(self, known: Recorded | None = None) -> list[ForeignContainer]:  # noqa: ARG002 -- the same for both
         """Without an engine nothing is known of containers."""

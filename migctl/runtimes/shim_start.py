@@ -6,7 +6,7 @@ import marshal
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,19 +19,27 @@ _READY_DEADLINE_S = 30.0
 
 
 @contextmanager
-def started_shim(lock: int) -> Iterator[tuple[int, int]]:
-    """Start a shim that inherits the lock: gives the descriptor it reads (closing it lets the job go) and the one it answers on."""
+def started_shim(
+    lock: int, words: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Start a shim that inherits the lock: gives the descriptor it reads (closing it lets the job go) and the one it answers on.
+
+    Args:
+        lock: descriptor of the attempt's lock.
+        words: what it says on its command line of its job, for whoever looks at the machine's processes.
+        environment: what it carries.
+    """
     ready, answering = os.pipe()
     theirs, go = os.pipe()
     try:
         try:
             first = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(SHIM), str(lock), str(answering)],
+                [sys.executable, "-I", "-S", str(SHIM), str(lock), str(answering), *words],
                 stdin=theirs,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                env={"LC_ALL": "C.UTF-8"},
+                env={"LC_ALL": "C.UTF-8", **(environment or {})},
                 pass_fds=(lock, answering),
                 start_new_session=True,
             )

@@ -50,7 +50,7 @@ LEFT = (
         "container migctl-night-train-d-99aa88bb (night/train-d)",
         "the machine was restarted since: its GPU instance is gone",
     ),
-    ("GPU 0: GPU instance 13 (1g.5gb at 6:1)", "no container and no record tells that it is yours"),
+    ("GPU 0: GPU instance 13 (1g.5gb at 6:1)", "no container, process or record tells that it is yours"),
 )
 
 

@@ -1,0 +1,110 @@
+"""Process jobs found without any record: by what their supervisors carry, or, where those are dead, by what they were handed.
+
+A container tells by its labels whose it is when all records are lost. For a process its supervisor does: the same labels are in the
+environment it was started with, which its own user and root can read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from migctl.core.adoption import Leftover
+from migctl.core.cpuset import CpuSet
+from migctl.core.labels import LABEL
+from migctl.core.observed import Unit
+from migctl.core.record import JobState
+from migctl.runtimes import proc
+from migctl.runtimes.bare import FILES_GONE, Bare, is_shim
+
+CARRIED: Final = "MIGCTL_UNIT"
+"""In a supervisor's environment: its job's labels, as JSON."""
+_MOST_CARRIED: Final = 100_000
+"""Bytes; execve(2) takes 128 KiB in one string."""
+_HANDED: Final = {"MIGCTL_RUN": "run", "MIGCTL_JOB": "job", "MIGCTL_ATTEMPT": "attempt"}
+_LOG: Final = re.compile(r"(?P<folder>/.+/(?P<run>[^/]+)/(?P<job>[^/]+)/(?P<attempt>\d+))/log(?: \(deleted\))?")
+
+
+def carried(labels: Mapping[str, str]) -> str:
+    """The labels as a supervisor carries them; without the resolved job where that is too long for an environment."""
+    text = json.dumps(dict(labels))
+    if len(text.encode()) > _MOST_CARRIED:
+        text = json.dumps({key: value for key, value in labels.items() if len(value) < 1000})
+    return text
+
+
+def living() -> list[Leftover]:
+    """The jobs of all process runs that live now and whose environment this user may read, recorded or not.
+
+    A job whose supervisor is dead is only known by what it was handed: its run, its job and the log that it writes to.
+    """
+    supervised: set[int] = set()
+    found: list[Leftover] = []
+    others: list[int] = []
+    for pid in proc.pids():
+        words = proc.words(pid)
+        if is_shim(words):
+            main = _main_of(pid)
+            labels = _labels(pid)
+            if main is not None and labels is not None:
+                supervised.add(main.pid)
+                found.append(_leftover(main, labels))
+        elif words:
+            others.append(pid)
+    return [*found, *(one for pid in others if pid not in supervised and (one := _orphan(pid)) is not None)]
+
+
+def _main_of(shim: int) -> Bare | None:
+    """The job's main process: the first child that a supervisor had; `None` while it has none, or none that has begun."""
+    children = sorted(
+        (stat.start_ticks, pid)
+        for pid in proc.children(shim)
+        if (stat := proc.stat(pid)) is not None and not stat.ended
+    )
+    if not children or is_shim(proc.words(children[0][1])):
+        return None
+    ticks, pid = children[0]
+    return Bare(pid, ticks)
+
+
+def _labels(shim: int) -> dict[str, str] | None:
+    try:
+        labels = json.loads(proc.environ(shim).get(CARRIED, ""))
+    except ValueError:
+        return None
+    if not isinstance(labels, dict) or not all(labels.get(LABEL + key) for key in ("run", "job", "token")):
+        return None
+    return {str(key): str(value) for key, value in labels.items()}
+
+
+def _orphan(pid: int) -> Leftover | None:
+    """A session's leader, as every job is, that writes to a job's log and was handed that job's name."""
+    # Its log first: few processes write to a file of such a name, and to ask for all else costs more.
+    log = next(filter(None, (_LOG.fullmatch(proc.opened(pid, number)) for number in (1, 2))), None)
+    stat = proc.stat(pid) if log is not None else None
+    if log is None or stat is None or stat.ended or stat.session != pid:
+        return None
+    environ = proc.environ(pid)
+    labels = {LABEL + key: environ.get(name, "") for name, key in _HANDED.items()}
+    if labels != {LABEL + key: log[key] for key in _HANDED.values()} or not proc.is_in_this_namespace(pid):
+        return None
+    labels[LABEL + "owner"] = str(proc.owner(pid))
+    return _leftover(Bare(pid, stat.start_ticks), labels, folder=log["folder"])
+
+
+def _leftover(main: Bare, labels: Mapping[str, str], folder: str = "") -> Leftover:
+    unit = Unit(
+        handle=main.handle,
+        run=labels[LABEL + "run"],
+        job=labels[LABEL + "job"],
+        token=labels.get(LABEL + "token", ""),
+        state=JobState.RUNNING,
+        pid=main.pid,
+        pid_start=main.start_ticks,
+        reason=FILES_GONE,
+        started_at=proc.started_at(main.start_ticks),
+        cpus=CpuSet.parse(labels.get(LABEL + "cpus", "")),
+    )
+    return Leftover(unit, str(main.pid), labels, runtime="process", folder=folder)
