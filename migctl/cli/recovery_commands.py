@@ -35,7 +35,7 @@ def adopt(
         bool, Option("--dry-run", help="Say what would become yours again, and change nothing.")
     ] = False,
 ) -> None:
-    """Make your own leftovers yours again after the records were lost: containers and processes by what they carry, and their instances."""
+    """Make your own leftovers yours again after the records were lost: containers, processes, and their GPU instances."""
     from migctl.cli.recovery import adopt_leftovers
 
     adopt_leftovers(common, run, dry_run=dry_run)
