@@ -28,6 +28,8 @@ _STUCK = 0.30
 _ALL_STUCK = 0.80
 """The same, from which nothing else can be."""
 _THROTTLED = 0.20
+_DELAYED = 0.15
+"""Threads ready without a CPU, or part of the time with one, from which a job is held up by others on its cores."""
 
 
 def bottleneck(window: Window) -> Verdict | None:
@@ -44,9 +46,12 @@ def bottleneck(window: Window) -> Verdict | None:
 
 
 def crowded(window: Window) -> bool:
-    """Whether others work on the job's CPUs so much that it lacks them."""
+    """Whether others work on the job's CPUs so much that it lacks them: it is kept waiting, as far as that is known."""
     other, busy, width = window.other_cpus, window.busy_cpus, len(window.cpus)
-    return other is not None and busy is not None and width > 0 and other >= CROWD * width and busy >= BUSY * width
+    if other is None or busy is None or width == 0 or other < CROWD * width or busy < BUSY * width:
+        return False
+    known = [share for share in (window.queued_threads, window.pressure_cpu_share) if share is not None]
+    return not known or max(known) >= _DELAYED
 
 
 def data_short(window: Window) -> bool | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from migctl.core.bottleneck import BUSY, bottleneck, crowded, data_short, waits_for_disk
+from migctl.core.bottleneck import BUSY, READY, bottleneck, crowded, data_short, waits_for_disk
 from migctl.core.readings import GpuReading, JobReading, Reading
 from migctl.core.verdicts import Diagnosis, Kind, Verdict
 from migctl.core.windows import Window, window
@@ -71,11 +71,10 @@ def _job(readings: Sequence[Reading], job: JobReading, patience: Patience) -> It
     if seen is not None and settled:
         held = bottleneck(seen)
         alone = _one_process(window(readings, job.name, patience.one_process_s))
-        if alone is not None and (held is None or held.kind is Kind.UNKNOWN):
-            yield alone
-        elif held is not None:
-            yield held
-        yield from _idle(window(readings, job.name, patience.idle_s))
+        first = alone if alone is not None and (held is None or held.kind is Kind.UNKNOWN) else held
+        yield from [first] if first is not None else []
+        if first is None or first.kind is not Kind.ONE_PROCESS:
+            yield from _idle(window(readings, job.name, patience.idle_s))
     yield from _memory(job)
 
 
@@ -142,7 +141,8 @@ def _idle(seen: Window | None) -> Iterator[Verdict]:
     """Fewer cores would do: its peak use is far below them, and no disk is in the way."""
     if seen is None or seen.most_own_cpus is None or (seen.own_cpus or 0.0) < _ANYTHING:
         return
-    if data_short(seen) is True or waits_for_disk(seen) or crowded(seen):
+    wait = seen.last.wait_share
+    if data_short(seen) is True or waits_for_disk(seen) or crowded(seen) or (wait is not None and wait > READY):
         return
     need = max(1, math.ceil(seen.most_own_cpus * 1.2))
     if need > _SPARE * seen.cores:

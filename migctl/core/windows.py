@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from migctl.core.cpuset import CpuSet
 from migctl.core.readings import JobReading, Reading
 
-_COVERED = 0.75
-"""Part of the time that readings must cover: one that was late, or lacks a figure, spoils nothing."""
+_COVERED = 0.9
+"""Part of the time that readings must cover: one that was late spoils nothing."""
+_KNOWN = 0.75
+"""Part of that time in which a figure must be known."""
 
 Weighed = tuple[float, JobReading]
 """Seconds, and what was read over them."""
@@ -32,6 +34,7 @@ class Window:
     busiest_cpus: float | None
     worker_cpus: float | None
     throttled_share: float | None
+    pressure_cpu_share: float | None
     pressure_io_share: float | None
     blocked_processes: float | None
     activity_share: float | None
@@ -79,6 +82,7 @@ def window(readings: Sequence[Reading], name: str, seconds: float) -> Window | N
         busiest_cpus=_mean(found, lambda r: r.busiest_cpus),
         worker_cpus=_mean(found, lambda r: r.worker_cpus),
         throttled_share=_mean(found, lambda r: r.throttled_share),
+        pressure_cpu_share=_mean(found, lambda r: r.pressure_cpu_share),
         pressure_io_share=_mean(found, lambda r: r.pressure_io_share),
         blocked_processes=_mean(found, lambda r: r.blocked_processes),
         activity_share=_mean(found, lambda r: r.instance.activity_share if r.instance is not None else None),
@@ -106,7 +110,7 @@ def _of_job(readings: Sequence[Reading], name: str, seconds: float) -> list[Weig
 def _mean(found: Sequence[Weighed], figure: Callable[[JobReading], float | None]) -> float | None:
     known = [(weight, value) for weight, one in found if (value := figure(one)) is not None]
     total = sum(weight for weight, _ in known)
-    if not known or total < _COVERED * sum(weight for weight, _ in found):
+    if not known or total < _KNOWN * sum(weight for weight, _ in found):
         return None
     return sum(weight * value for weight, value in known) / total
 

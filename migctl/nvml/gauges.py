@@ -215,8 +215,9 @@ def _with_activity(
             answers.append(replace(one, unknown={**one.unknown, "activity_share": why}))
         else:
             answers.append(one)
-    free = [sample for sample in (*before, *after) if sample is not None]
-    figures.ask("free", lambda nvml, _: [nvml.nvmlGpmSampleFree(sample) for sample in free])
+    for sample in (*before, *after):
+        if sample is not None:
+            _free(figures, sample)
     return answers
 
 
@@ -234,6 +235,10 @@ def _sample(figures: _Figures, gi_id: int | None) -> Handle | None:
         return sample
 
     return figures.ask("activity_share", take)
+
+
+def _free(figures: _Figures, sample: Handle) -> None:
+    figures.ask("free", lambda nvml, _: nvml.nvmlGpmSampleFree(sample))
 
 
 def _between(figures: _Figures, first: Handle, second: Handle) -> float | None:

@@ -133,9 +133,33 @@ REMOVE = [
     "listed(19)",
     "nvml.nvmlDeviceGetGpuInstanceId(nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, 1))",
 ]
+GAUGES = [
+    "nvml.nvmlDeviceGetPowerUsage(gpu)",
+    "nvml.nvmlDeviceGetEnforcedPowerLimit(gpu)",
+    *[f"nvml.nvmlDeviceGetTemperature(gpu, {sensor})" for sensor in (0, 7)],
+    *[f"nvml.nvmlDeviceGetClockInfo(gpu, {kind})" for kind in (1, 99)],
+    *[f"nvml.nvmlDeviceGetMaxClockInfo(gpu, {kind})" for kind in (1, 99)],
+    "nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu)",
+    "nvml.nvmlDeviceGetUtilizationRates(gpu).gpu",
+    "nvml.nvmlGpmQueryDeviceSupport(gpu).isSupportedDevice",
+    "(first := nvml.nvmlGpmSampleAlloc())",
+    "(second := nvml.nvmlGpmSampleAlloc())",
+    "(asked := nvml.c_nvmlGpmMetricsGet_t(1, 2, first, second))",
+    "nvml.nvmlGpmMetricsGet(asked)",
+    "nvml.nvmlGpmSampleGet(gpu, first)",
+    "nvml.nvmlGpmMigSampleGet(gpu, 99, first)",
+    "nvml.nvmlGpmMigSampleGet(gpu, 7, first)",
+    "__import__('time').sleep(0.12)",
+    "nvml.nvmlGpmMigSampleGet(gpu, 7, second)",
+    "setattr(asked.metrics[0], 'metricId', 1)",
+    "setattr(asked.metrics[1], 'metricId', 2)",
+    "[[m.nvmlReturn, m.value] for m in nvml.nvmlGpmMetricsGet(asked).metrics[:2]]",
+    "nvml.nvmlGpmSampleFree(first)",
+    "nvml.nvmlGpmSampleFree(second)",
+]
 SWITCH = ["nvml.nvmlDeviceSetMigMode(gpu, 1)", "nvml.nvmlDeviceGetMigMode(gpu)", "nvml.nvmlDeviceGetMinorNumber(gpu)"]
 CLOSE = ["nvml.nvmlShutdown()", "nvml.nvmlDeviceGetCount()"]
-WHOLE = [*OPEN, *LOOK, "create(19, 2, 1)", *SWITCH, *LOOK, *MAKE, *REMOVE, *CLOSE]
+WHOLE = [*OPEN, *LOOK, *GAUGES, "create(19, 2, 1)", *SWITCH, *LOOK, *MAKE, *GAUGES, *REMOVE, *CLOSE]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ STRUCTS = [
     for name, value in vars(structs).items()
     if isinstance(value, type) and name.endswith("_t") and hasattr(value, "_fields_")
 ]
-POINTERS = ["c_nvmlDevice_t", "c_nvmlGpuInstance_t", "c_nvmlComputeInstance_t"]
+POINTERS = ["c_nvmlDevice_t", "c_nvmlGpuInstance_t", "c_nvmlComputeInstance_t", "c_nvmlGpmSample_t"]
 INDICES = {
     0: "1_SLICE",
     1: "2_SLICE",
@@ -90,6 +90,17 @@ def test_other_numbers_are_pynvmls() -> None:
     assert codes.ENGINE_PROFILE_SHARED == pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
     assert pynvml.NVML_COMPUTE_INSTANCE_ID_ANY == codes.NO_INSTANCE
     assert pynvml.NVML_DEVICE_MIG_ENABLE == 1
+    assert codes.TEMPERATURE_OF_GPU == pynvml.NVML_TEMPERATURE_GPU
+    assert codes.CLOCK_OF_SMS == pynvml.NVML_CLOCK_SM
+    assert codes.GPM_VERSION == pynvml.NVML_GPM_METRICS_GET_VERSION == pynvml.NVML_GPM_SUPPORT_VERSION
+    assert codes.GPM_GRAPHICS_UTIL == pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL
+    assert set(codes.SLOWING) == {
+        pynvml.nvmlClocksThrottleReasonSwPowerCap,
+        pynvml.nvmlClocksThrottleReasonHwSlowdown,
+        pynvml.nvmlClocksThrottleReasonSwThermalSlowdown,
+        pynvml.nvmlClocksThrottleReasonHwThermalSlowdown,
+        pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown,
+    }
     assert {index: getattr(pynvml, f"NVML_GPU_INSTANCE_PROFILE_{name}") for index, name in INDICES.items()} == {
         i: i for i in INDICES
     }

@@ -3,7 +3,8 @@
    Environment: NVML_STUB_FAIL="function=code" makes one function fail, NVML_STUB_MIG starts with MIG mode on,
    NVML_STUB_ACTIVATION is the status that a mode change answers, NVML_STUB_PID a process that has the whole GPU, NVML_STUB_BUSY one on every instance, NVML_STUB_NO_PERMISSION a caller
    without rights, NVML_STUB_REUSE lets old handles stand for what is made later, NVML_STUB_MINORS_MOVE gives the GPU another
-   minor number with each change of its mode.
+   minor number with each change of its mode, NVML_STUB_GPM is a GPU with performance counters and how busy they say that it is,
+   in percent.
    Compiled with NVML_STUB_OLD it is a library before R510: no names of profiles, no ...InfoV, no ..._v3. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -299,3 +300,44 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **mig
 int nvmlDeviceGetGpuInstanceId(void *mig, unsigned *id) { FAIL("nvmlDeviceGetGpuInstanceId"); Instance *i = by_part(mig, 1); if (!i) return INVALID; *id = i->id; return OK; }
 int nvmlDeviceGetComputeInstanceId(void *mig, unsigned *id) { FAIL("nvmlDeviceGetComputeInstanceId"); *id = 0; return by_part(mig, 1) ? OK : INVALID; }
 const char *nvmlErrorString(int code) { return code == IN_USE ? "In use by another client" : "stub error"; }
+int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) { FAIL("nvmlDeviceGetPowerUsage"); *milliwatts = 62000; return device == GPU ? OK : INVALID; }
+int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *milliwatts) { FAIL("nvmlDeviceGetEnforcedPowerLimit"); *milliwatts = 400000; return device == GPU ? OK : INVALID; }
+int nvmlDeviceGetTemperature(void *device, unsigned sensor, unsigned *degrees) { FAIL("nvmlDeviceGetTemperature"); *degrees = 34; return device == GPU && !sensor ? OK : INVALID; }
+int nvmlDeviceGetClockInfo(void *device, unsigned type, unsigned *mhz) { FAIL("nvmlDeviceGetClockInfo"); *mhz = 1410; return device != GPU ? INVALID : type == 1 ? OK : UNSUPPORTED; }
+int nvmlDeviceGetMaxClockInfo(void *device, unsigned type, unsigned *mhz) { FAIL("nvmlDeviceGetMaxClockInfo"); *mhz = 1410; return device != GPU ? INVALID : type == 1 ? OK : UNSUPPORTED; }
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons) { FAIL("nvmlDeviceGetCurrentClocksThrottleReasons"); *reasons = 0; return device == GPU ? OK : INVALID; }
+int nvmlDeviceGetUtilizationRates(void *device, unsigned *gpu_memory) { FAIL("nvmlDeviceGetUtilizationRates"); gpu_memory[0] = gpu_memory[1] = 0; return device != GPU ? INVALID : current ? UNSUPPORTED : OK; }
+#ifndef NVML_STUB_OLD
+typedef struct { unsigned taken; const void *of; } Sample;
+typedef struct { unsigned id, ret; double value; const char *names[3]; } Metric;
+typedef struct { unsigned version, count; Sample *samples[2]; Metric metrics[]; } Metrics;
+static int take(const void *of, Sample *sample) {
+    if (!getenv("NVML_STUB_GPM")) return UNSUPPORTED;
+    GUARD();
+    *sample = (Sample){ 1, of };
+    return OK;
+}
+int nvmlGpmQueryDeviceSupport(void *device, unsigned *version_supported) { FAIL("nvmlGpmQueryDeviceSupport"); version_supported[1] = getenv("NVML_STUB_GPM") != NULL; return device == GPU ? OK : INVALID; }
+int nvmlGpmSampleAlloc(Sample **sample) { FAIL("nvmlGpmSampleAlloc"); *sample = calloc(1, sizeof **sample); return OK; }
+int nvmlGpmSampleFree(Sample *sample) { FAIL("nvmlGpmSampleFree"); free(sample); return OK; }
+int nvmlGpmSampleGet(void *device, Sample *sample) {
+    FAIL("nvmlGpmSampleGet");
+    Instance *i = by_part(device, 1);
+    return !i && device != GPU ? INVALID : take(i ? (void *)i : GPU, sample);
+}
+int nvmlGpmMigSampleGet(void *device, unsigned id, Sample *sample) {
+    FAIL("nvmlGpmMigSampleGet");
+    if (device != GPU || !current) return INVALID;
+    for (int i = 0; i < POOL; i++) if (instances[i].used && instances[i].id == id) return take(&instances[i], sample);
+    return INVALID;
+}
+int nvmlGpmMetricsGet(Metrics *asked) {
+    FAIL("nvmlGpmMetricsGet");
+    if (asked->version != 1 || !asked->samples[0]->taken || !asked->samples[1]->taken || asked->samples[0]->of != asked->samples[1]->of) return INVALID;
+    for (unsigned n = 0; n < asked->count; n++) {
+        asked->metrics[n].ret = asked->metrics[n].id == 1 ? OK : UNSUPPORTED;
+        asked->metrics[n].value = asked->metrics[n].id == 1 ? atof(getenv("NVML_STUB_GPM")) : 0;
+    }
+    return OK;
+}
+#endif
