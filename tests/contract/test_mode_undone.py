@@ -13,7 +13,7 @@ from migctl.core.run import Run
 from migctl.engine.converge import UpResult, converge
 from migctl.engine.decide import UpOptions
 from migctl.engine.down import take_down
-from migctl.errors import Busy, DoesNotFit, HostError, Interrupted, MigctlError, PartlyApplied
+from migctl.errors import Busy, HostError, Interrupted, MigctlError, PartlyApplied
 from migctl.host.lock import machine_lock
 from migctl.nvml.codes import Code
 from migctl.nvml.simstate import SimState
@@ -23,6 +23,8 @@ from tests.support.world import World
 AMPERE, HOPPER = "a100-40gb:off", "h100-sxm5-80gb:off"
 SMALL = {AMPERE: "1g.5gb", HOPPER: "1g.10gb"}
 WHOLE = {AMPERE: "7g.40gb", HOPPER: "7g.80gb"}
+NOWHERE = "6g.1gb"
+"""A profile that no GPU has."""
 CREATE, SET_MODE = "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlDeviceSetMigMode"
 ON, OFF = (True, True), (False, False)
 
@@ -70,36 +72,41 @@ def failing(world: World, jobs: dict[str, str], **options: object) -> MigctlErro
     return failed.value
 
 
-# What fails once the mode is on.
-FAILURES: dict[str, Callable[[World, str], MigctlError]] = {
-    "the driver makes no instance": lambda w, b: (
-        fault(w, CREATE, Code.NOT_READY) or failing(w, {"a": SMALL[b]})
-    ),
-    "the plan turns out not to fit": lambda w, b: failing(w, {"a": WHOLE[b], "b": WHOLE[b]}),
-    "a container cannot be made": lambda w, b: (
-        setattr(w.engine, "fault", EngineFault("create", 1, after=False)) or failing(w, {"a": SMALL[b]})
-    ),
-    "a signal comes": lambda w, b: interrupted_when_the_mode_is_on(w, SMALL[b]),
-}  # fmt: skip
+def no_instance_is_made(world: World, board: str) -> MigctlError:
+    fault(world, CREATE, Code.NOT_READY)
+    return failing(world, {"a": SMALL[board]})
 
 
-def interrupted_when_the_mode_is_on(world: World, profile: str) -> MigctlError:
+def it_turns_out_not_to_fit(world: World, _board: str) -> MigctlError:
+    return failing(world, {"a": NOWHERE})
+
+
+def no_container_is_made(world: World, board: str) -> MigctlError:
+    world.engine.fault = EngineFault("create", 1, after=False)
+    return failing(world, {"a": SMALL[board]})
+
+
+def a_signal_comes(world: World, board: str) -> MigctlError:
     cancel = threading.Event()
 
     def report(event: Event) -> None:
         if isinstance(event, NoteEvent) and "MIG mode is on" in event.text:
             cancel.set()
 
-    return failing(world, {"a": profile}, report=report, cancel=cancel)
+    return failing(world, {"a": SMALL[board]}, report=report, cancel=cancel)
+
+
+FAILURES = [no_instance_is_made, it_turns_out_not_to_fit, no_container_is_made, a_signal_comes]
+"""Once the mode is on."""
 
 
 @pytest.mark.parametrize("what", FAILURES)
 def test_where_no_reset_is_needed_the_mode_is_off_again_and_no_run_is_left(
-    machine: Callable[..., World], what: str
+    machine: Callable[..., World], what: Callable[[World, str], MigctlError]
 ) -> None:
     world = machine(HOPPER, profiles_with_mig_off=False)
 
-    error = FAILURES[what](world, HOPPER)
+    error = what(world, HOPPER)
 
     assert not isinstance(error, PartlyApplied)
     assert modes(world) == [OFF]
@@ -109,13 +116,13 @@ def test_where_no_reset_is_needed_the_mode_is_off_again_and_no_run_is_left(
 
 @pytest.mark.parametrize("what", FAILURES)
 def test_where_a_reset_is_needed_the_gpu_is_named_and_the_run_keeps_the_note_until_down(
-    machine: Callable[..., World], what: str
+    machine: Callable[..., World], what: Callable[[World, str], MigctlError]
 ) -> None:
     world = machine(AMPERE, profiles_with_mig_off=False)
 
-    error = FAILURES[what](world, AMPERE)
+    error = what(world, AMPERE)
 
-    assert type(error) is (Interrupted if what == "a signal comes" else PartlyApplied)
+    assert type(error) is (Interrupted if what is a_signal_comes else PartlyApplied)
     assert "GPU 0 stays in MIG mode (turning it off needs a GPU reset)" in error.message
     assert error.hint == "migctl mode disable --gpu 0 --reset, then migctl down one"
     assert modes(world) == [ON]
@@ -255,10 +262,9 @@ def test_what_needs_no_mode_is_checked_before_it_is_changed(machine: Callable[..
 def test_a_plan_that_can_be_seen_not_to_fit_changes_no_mode(machine: Callable[..., World]) -> None:
     world = machine(AMPERE)
 
-    error = failing(world, {"a": "7g.40gb", "b": "7g.40gb"})
+    error = failing(world, {"a": NOWHERE})
 
     assert not isinstance(error, PartlyApplied)
-    assert isinstance(error, DoesNotFit | Busy)
     assert modes(world) == [OFF]
 
 
