@@ -70,4 +70,25 @@ def export(
     export_plan(common, what.value, one_of(file, file_option), output, wishes)
 
 
-COMMANDS: Mapping[str, CommandBody] = {"export": export}
+def import_(
+    common: Common,
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="[FORMAT] FILE...",
+            help="Files, behind their format where that is not plain: mig-parted, compose, sbatch, shell, env, kubernetes.",
+        ),
+    ],
+    output: Annotated[Path | None, Option("--output", "-o", help="Write the plan there instead of to stdout.")] = None,
+    config: Annotated[str | None, Option("--config", metavar="NAME", help="mig-parted: which configuration.")] = None,
+    gpus: Annotated[
+        int, Option("--gpus", least=1, most=64, help="mig-parted: how many GPUs `devices: all` means.")
+    ] = 1,
+) -> None:
+    """Make a plan of what another tool has; what was not understood stands in it as comments."""
+    from migctl.cli.take_over import import_files
+
+    import_files(common, words, output, config=config, gpus=gpus)
+
+
+COMMANDS: Mapping[str, CommandBody] = {"export": export, "import": import_}
