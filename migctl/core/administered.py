@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from migctl.core.selection import plan_gpus, select_gpus
 from migctl.core.share import GpuShare
 from migctl.errors import Busy, HostError, PlanError
 
+_OLD_FORM = re.compile(r"MIG-(GPU-[0-9a-fA-F-]+)/(\d+)/(\d+)")
 _LISTED = 8
 """Devices named before "and N more"."""
 
@@ -148,6 +150,22 @@ def _refuse_taken(found: Device, job: Job, taker: str | None, machine: Machine) 
 
 
 def _unknown(uuid: str, job: Job, machine: Machine) -> PlanError:
+    if old := _OLD_FORM.fullmatch(uuid):
+        gpu, gi_id, ci_id = old[1].lower(), int(old[2]), int(old[3])
+        meant = [
+            d.compute.mig_uuid
+            for d in _devices(machine.gpus)
+            if d.gpu.uuid.lower().startswith(gpu) and (d.instance.gi_id, d.compute.ci_id) == (gi_id, ci_id)
+        ]
+        return PlanError(
+            "old-mig-uuid",
+            f"{uuid} is the form before driver 470 (GPU instance {gi_id}, compute instance {ci_id}); drivers since do not know it",
+            where=job.place("instance"),
+            hint=f"write {meant[0]}"
+            if len(meant) == 1
+            else "nvidia-smi -L and migctl status print the new one: MIG- and a UUID",
+            data={"instances": meant},
+        )
     free = [d for d in _devices(machine.gpus) if (d.gpu.uuid, d.instance.gi_id) not in machine.owners]
     words = [f"{d.compute.mig_uuid} ({d.instance.profile}, GPU {d.gpu.index})" for d in free[:_LISTED]]
     words += [f"and {len(free) - _LISTED} more"] if len(free) > _LISTED else []

@@ -17,7 +17,7 @@ _PROFILE = re.compile(r"(?:mig\s+)?(?:(\d{1,2})c\.)?(\d{1,2})g\.(\d{1,4})gb((?:[
 _LOOSE = re.compile(r"(?:mig)?[\s_-]*(\d{1,2})\s*g?[\s._-]*(\d{1,4})\s*g?i?b?", re.IGNORECASE)
 
 _MIG_UUID = re.compile(r"MIG-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_OLD_MIG_UUID = re.compile(r"MIG-GPU-[0-9a-fA-F-]+/(\d+)/(\d+)")
+_OLD_MIG_UUID = re.compile(r"MIG-GPU-[0-9a-fA-F-]+/\d+/\d+")
 _GPU_UUID = re.compile(r"GPU-[0-9A-Za-z][0-9A-Za-z-]{0,79}")
 _PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])")
 
@@ -38,6 +38,12 @@ def profile(node: object) -> str:
             id="bad-profile",
         )
     spelt = " ".join(node.text.lower().split())
+    if "," in spelt:
+        raise Refusal(
+            f"must be one profile like 1g.10gb, got {node.text!r}: one job gets one GPU instance",
+            "a job for each, or replicas: 3 for three of a kind",
+            id="bad-profile",
+        )
     match = _PROFILE.fullmatch(spelt)
     if match is None:
         raise Refusal(f"must be like 1g.10gb, got {node.text!r}", _meant(spelt), id="bad-profile")
@@ -67,7 +73,11 @@ def is_label_form(spelt: str) -> bool:
 
 
 def _meant(spelt: str) -> str:
-    match = _LOOSE.fullmatch(spelt.strip())
+    if spelt.isdecimal():
+        return "profile ids differ between GPUs: `migctl profiles` lists the names"
+    if of_slices := re.fullmatch(r"(\d)g", spelt):
+        return f"slices: {of_slices[1]} asks for a number of compute slices; `migctl profiles` lists the names"
+    match = _LOOSE.fullmatch(spelt.removeprefix("all-"))
     if match and int(match[1]) and int(match[2]):
         return f"did you mean {int(match[1])}g.{int(match[2])}gb?"
     return "`migctl profiles` lists the names"
@@ -83,17 +93,10 @@ def instance(node: object) -> str:
             whole=True,
         )
     spelt = text(node)
-    if old := _OLD_MIG_UUID.fullmatch(spelt):
-        raise Refusal(
-            f"{spelt} is the form before driver 470 (GPU instance {old[1]}, compute instance {old[2]}); "
-            "drivers since do not know it",
-            "`nvidia-smi -L` and `migctl status` print the new one: MIG- and a UUID",
-            id="old-mig-uuid",
-            whole=True,
-        )
     if "," in spelt:
         return instance(Sequence(()))
-    if not _MIG_UUID.fullmatch(spelt):
+    # The form before driver 470 is the right one with such a driver; with others the machine tells which is meant.
+    if not _MIG_UUID.fullmatch(spelt) and not _OLD_MIG_UUID.fullmatch(spelt):
         raise Refusal(
             f"must be a MIG UUID like MIG-8-4-4-4-12 hex digits, got {spelt!r}",
             "`nvidia-smi -L` and `migctl status` print them",

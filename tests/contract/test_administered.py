@@ -133,6 +133,18 @@ def test_an_unknown_uuid_is_answered_with_what_there_is(site: Site) -> None:
     assert "2g.10gb, GPU 0" in error.message
 
 
+def test_the_form_before_driver_470_is_answered_with_the_uuid_that_it_means(site: Site) -> None:
+    gpu = SimState.load(site.sim).gpus[0]
+    large = gpu.instances[0]
+
+    error = refused(site, plan(site, f"MIG-{gpu.uuid}/{large.gi_id}/0"))
+    other = refused(site, plan(site, f"MIG-{gpu.uuid}/{large.gi_id}/7"))
+
+    assert (type(error), error.id) == (PlanError, "old-mig-uuid")
+    assert error.hint == f"write {large.compute[0].mig_uuid}"
+    assert "nvidia-smi -L" in (other.hint or "")
+
+
 def test_a_uuid_with_a_slip_is_answered_with_the_one_that_was_meant(site: Site) -> None:
     large, _ = uuids(site)
     slip = large[:-1] + ("0" if large[-1] != "0" else "1")
