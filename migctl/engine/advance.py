@@ -80,7 +80,7 @@ def advance(
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True))
         stack.enter_context(session.run_lock(name, wait_s=LOCK_WAIT_S, cancel=cancel))
-        run, queue = ledger.run(name), ledger.queue(name)
+        run, queue = ledger.run(name), ledger.submissions.queue(name)
         if run is None or queue is None:
             return Turn(over=True)
         plan = _submission(ledger, name, memory).plan
@@ -103,14 +103,14 @@ def advance(
         wave = next_wave(plan, there, progress, now=now)
         if not queue.wave and wave.weights:
             queue = replace(queue, wave=wave.weights)
-            ledger.save_queue(name, queue)
+            ledger.submissions.save_queue(name, queue)
         wave, wake = _staggered(wave, plan, memory, now)
         starting = start_wave(shop, run, memory.submission or _submission(ledger, name, memory), wave, seen, records)
         _remember(memory, starting, session.now())
         final = dict(starting.records)
         claim(session, run, final.values(), seen.observed.boot_id)
         words = {job: reason.words for job, reason in wave.waits.items()}
-        ledger.save_waits(
+        ledger.submissions.save_waits(
             name, {**words, **{job: f"the driver refused: {e.message}" for job, e in starting.refused.items()}}
         )
         return _turn(plan, queue, final, wave, starting, ending, memory, wake, session.now())
@@ -118,9 +118,9 @@ def advance(
 
 def _submission(ledger: Ledger, name: str, memory: Memory) -> Submission:
     """The plan as it was last submitted; read again only where `up` has replaced it."""
-    revision = ledger.submission_revision(name)
+    revision = ledger.submissions.revision(name)
     if memory.submission is None or memory.revision != revision:
-        found = ledger.submission(name)
+        found = ledger.submissions.submission(name)
         if found is None:
             raise Busy("no-submission", f"the plan of {name} is being replaced", where=f"run {name}")
         memory.submission, memory.revision = found, revision
@@ -150,7 +150,7 @@ def _after_restart(ledger: Ledger, run: Run, plan: Plan, queue: Queue, records: 
     if plan.on_reboot is Reboot.RESUME or (lost and all(name in resumable for name in lost)) or queue.held:
         return queue
     held = replace(queue, held=True, reason="the machine was restarted (on_reboot: hold)")
-    ledger.save_queue(run.name, held)
+    ledger.submissions.save_queue(run.name, held)
     return held
 
 
@@ -175,7 +175,7 @@ def _endings(
         if unborn:
             reason = f"not started: {failed.job} {failed.state.value} (fail_fast)"
             queue = replace(queue, stopped=(*queue.stopped, *unborn), reason=reason)
-            ledger.save_queue(run.name, queue)
+            ledger.submissions.save_queue(run.name, queue)
         for name, record in records.items():
             if record.state is JobState.RUNNING and name not in ending:
                 reason = f"ended because {failed.job} {failed.state.value} (fail_fast)"

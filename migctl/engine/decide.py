@@ -299,7 +299,7 @@ def consider(
             last_attempt=lambda job: shop.ledger.last_attempt(plan.name, job),
             replacing=options.replacing,
             again=options.again,
-            queue=shop.ledger.queue(plan.name),
+            queue=shop.ledger.submissions.queue(plan.name),
         )
     notices = (*failure_notices(there.failures), *decision.allocation.notices)
     decision = replace(decision, allocation=replace(decision.allocation, notices=notices))

@@ -82,7 +82,7 @@ def take_down(
                 lambda: session.lock("machine", wait_s=LOCK_WAIT_S + wait_for_s, cancel=_still_to_come(cancel))
             ).held,
         )
-        ledger.withdraw(run)  # whatever becomes of this command, nothing more starts
+        ledger.submissions.withdraw(run)  # whatever becomes of this command, nothing more starts
         written = ledger.records(run)
         seen = shop.look(run)
         outcome = shop.take_down(dict(seen.records), seen, grace_s=grace_s, hurry=cancel)

@@ -74,7 +74,7 @@ def wait(
         with session.ledger(write=False) as ledger:
             names = jobs or job_names(ledger, run.name)
             waits = waiting(ledger, run.name, seen.records.values())
-            mark = ledger.waits_revision(run.name)
+            mark = ledger.submissions.waits_revision(run.name)
         for name in names:
             ended = _ended(run, name, seen.records.get(name), waits.get(name))
             if ended is not None and name not in chosen:
@@ -125,7 +125,7 @@ def _next(
             if remaining is not None and remaining <= pause:
                 raise
         with session.ledger(write=False) as ledger:
-            if ledger.waits_revision(run.name) != mark or not is_supervised(session):
+            if ledger.submissions.waits_revision(run.name) != mark or not is_supervised(session):
                 return None
 
 

@@ -18,7 +18,7 @@ from migctl.store.ledger import Ledger
 def with_waiting(ledger: Ledger, run: Run, jobs: Sequence[JobView]) -> tuple[JobView, ...]:
     """All jobs of the run: in the queue's order, then those that the queue does not know."""
     try:
-        queue, waits = ledger.queue(run.name), waiting(ledger, run.name, ledger.records(run.name))
+        queue, waits = ledger.submissions.queue(run.name), waiting(ledger, run.name, ledger.records(run.name))
     except MigctlError:
         return tuple(jobs)
     if queue is None:
@@ -35,7 +35,7 @@ def queue_notices(session: Session, ledger: Ledger, runs: Sequence[Run]) -> list
     alone: list[str] = []
     for run in runs:
         try:
-            queue = ledger.queue(run.name)
+            queue = ledger.submissions.queue(run.name)
         except MigctlError as error:
             found.append(Notice(error.id, error.message, hint=error.hint, where=f"run {run.name}"))
             continue

@@ -32,11 +32,11 @@ class Waiting:
 
 def waiting(ledger: Ledger, run: str, records: Iterable[Record]) -> dict[str, Waiting]:
     """The jobs of the queue that are not on the machine, by name, in the queue's order."""
-    queue = ledger.queue(run)
+    queue = ledger.submissions.queue(run)
     if queue is None:
         return {}
     known = {record.job: record for record in records}
-    waits = ledger.waits(run)
+    waits = ledger.submissions.waits(run)
     found: dict[str, Waiting] = {}
     stopped, held = set(queue.stopped), set(queue.held_jobs)
     for entry in queue.entries:
@@ -90,13 +90,13 @@ def release(session: Session, run: str, jobs: Collection[str]) -> tuple[str, ...
 
 def take_out(session: Session, ledger: Ledger, run: str, jobs: Sequence[str]) -> tuple[str, ...]:
     """Take waiting jobs out of the queue, for `stop`, which holds the run's lock; returns those that waited."""
-    queue = ledger.queue(run)
+    queue = ledger.submissions.queue(run)
     if queue is None:
         return ()
     waits = waiting(ledger, run, ledger.records(run))
     out = tuple(name for name in jobs if name in waits and waits[name].state is JobState.QUEUED)
     if out:
-        ledger.save_queue(run, replace(queue, stopped=tuple(dict.fromkeys((*queue.stopped, *out)))))
+        ledger.submissions.save_queue(run, replace(queue, stopped=tuple(dict.fromkeys((*queue.stopped, *out)))))
         ensure(session)
     return out
 
@@ -107,7 +107,7 @@ def _changed(
     with session.ledger(write=True) as ledger, session.run_lock(run, wait_s=30.0):
         if ledger.run(run) is None:
             raise unknown_run(run, [r.name for r in ledger.runs()])
-        queue = ledger.queue(run)
+        queue = ledger.submissions.queue(run)
         if queue is None or queue.told:
             raise PlanError(
                 "no-queue",
@@ -118,7 +118,7 @@ def _changed(
         waits = waiting(ledger, run, ledger.records(run))
         fresh = change(queue, waits)
         if fresh != queue:
-            ledger.save_queue(run, fresh)
+            ledger.submissions.save_queue(run, fresh)
         return waits
 
 

@@ -37,11 +37,11 @@ def submitted(shop: Workshop, plan: Plan, decision: Decision, images: Mapping[st
         Whether anything is left to be supervised afterwards.
     """
     ledger = shop.ledger
-    old_queue = ledger.queue(plan.name)
+    old_queue = ledger.submissions.queue(plan.name)
     if old_queue is None and not needs_supervision(plan, decision):
         yield False
         return
-    old = ledger.submission(plan.name)
+    old = ledger.submissions.submission(plan.name)
     queue = requeued(old_queue, plan, shop.session.now())
     if decision.wave is not None and not queue.wave:
         queue = replace(queue, wave=decision.wave.weights)
@@ -56,9 +56,9 @@ def submitted(shop: Workshop, plan: Plan, decision: Decision, images: Mapping[st
         environ=tuple(environ.items()),
         images=tuple({**known, **images}.items()),
     )
-    ledger.submit(plan.name, submission, queue)
+    ledger.submissions.submit(plan.name, submission, queue)
     if decision.wave is not None:
-        ledger.save_waits(plan.name, {job: reason.words for job, reason in decision.wave.waits.items()})
+        ledger.submissions.save_waits(plan.name, {job: reason.words for job, reason in decision.wave.waits.items()})
     try:
         yield True
     except MigctlError:
@@ -75,6 +75,6 @@ def _restore(ledger: Ledger, run: str, submission: Submission | None, queue: Que
     if ledger.run(run) is None:
         return  # the run's folder is gone with everything in it
     if submission is not None and queue is not None:
-        ledger.submit(run, submission, queue)
+        ledger.submissions.submit(run, submission, queue)
     else:
-        ledger.withdraw(run)
+        ledger.submissions.withdraw(run)

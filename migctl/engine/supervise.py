@@ -75,7 +75,7 @@ def unfinished(session: Session) -> list[Run]:
 
 def _is_open(ledger: Ledger, name: str) -> bool:
     try:
-        found = ledger.queue(name)
+        found = ledger.submissions.queue(name)
     except MigctlError as error:
         LOG.warning("%s", error.message)
         return False
@@ -126,7 +126,7 @@ class _Supervisor:
     def _watched(self, run: Run) -> _Watched:
         """With the environment in which the run was submitted: which engine is its, and who its owner."""
         with self._session.ledger(write=False) as ledger:
-            submission = ledger.submission(run.name)
+            submission = ledger.submissions.submission(run.name)
         environ = dict(submission.environ) if submission is not None else dict(self._session.environ)
         kept = {name: self._session.environ[name] for name in _PLACES if name in self._session.environ}
         session = Session(environ={**environ, **kept}, nvml=run.nvml)
@@ -222,11 +222,11 @@ class _Supervisor:
             return
         LOG.info("%s: nothing is left to be done", name)
         with one.session.ledger(write=True) as ledger:
-            found = ledger.queue(name)
+            found = ledger.submissions.queue(name)
             if found is not None:
                 from dataclasses import replace
 
-                ledger.save_queue(name, replace(found, told=True))
+                ledger.submissions.save_queue(name, replace(found, told=True))
             records = {record.job: record for record in ledger.records(name)}
         run_over(one.session, turn.plan, records)
         if turn.plan.on_finish is Finish.DOWN:

@@ -86,7 +86,7 @@ def _one(ledger: Ledger, word: str, folder: Path) -> Target:
 
 def job_names(ledger: Ledger, run: str) -> tuple[str, ...]:
     """All jobs of a run: in the queue's order, and those that are no longer in it."""
-    queue = ledger.queue(run)
+    queue = ledger.submissions.queue(run)
     recorded = [record.job for record in ledger.records(run)]
     return tuple(dict.fromkeys((*(queue.names if queue is not None else ()), *recorded)))
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run, RunEvent
-from migctl.core.submission import Queue, Submission
 from migctl.errors import MigctlError, Notice
 from migctl.store import statements
 from migctl.store.failure import is_unwritable
@@ -44,9 +43,8 @@ class Ledger:
         self._key: bytes | None = None
         self._folders = folders
         self._files = OwnerFiles(folders) if folders is not None else None
-        self._submissions = (
-            Submissions(folders, self._files) if folders is not None and self._files is not None else None
-        )
+        self.submissions = Submissions(folders, self._files, write=write)
+        """Plans and queues of runs whose jobs do not all start at once."""
         self._index = (
             Index(folders, self._files, now, write=write, removing=removing)
             if folders is not None and self._files is not None
@@ -188,49 +186,7 @@ class Ledger:
                 self._key = os.urandom(LENGTH_BYTES)
             return self._key
 
-    def queue(self, run: str) -> Queue | None:
-        """The run's queue, as it was given and changed since; `None` for a run that never had one."""
-        with self._lock:
-            return self._submissions.queue(run) if self._submissions is not None else None
-
-    def submission(self, run: str) -> Submission | None:
-        """What the run's waiting jobs are started from."""
-        with self._lock:
-            return self._submissions.submission(run) if self._submissions is not None else None
-
-    def submission_revision(self, run: str) -> tuple[int, int] | None:
-        """What changes whenever the plan is submitted anew."""
-        return self._submissions.revision(run) if self._submissions is not None else None
-
-    def waits_revision(self, run: str) -> tuple[int, int] | None:
-        """What changes whenever the run's queue has moved."""
-        return self._submissions.waits_revision(run) if self._submissions is not None else None
-
-    def waits(self, run: str) -> Mapping[str, str]:
-        """Job → why it waited when the run's queue was last looked at."""
-        return self._submissions.waits(run) if self._submissions is not None else {}
-
     # Writing
-
-    def save_waits(self, run: str, waits: Mapping[str, str]) -> None:
-        """Tell whoever only looks why jobs wait."""
-        self._writing_submissions.save_waits(run, waits)
-
-    def submit(self, run: str, submission: Submission, queue: Queue) -> None:
-        """Leave a plan and its queue for whoever goes on with it, durably; both or neither are replaced.
-
-        Raises:
-            Busy: `disk-full`; nothing was written.
-        """
-        self._writing_submissions.submit(run, submission, queue)
-
-    def withdraw(self, run: str) -> None:
-        """The run has no queue any more."""
-        self._writing_submissions.withdraw(run)
-
-    def save_queue(self, run: str, queue: Queue) -> None:
-        """Write what the user said about the queue, durably. Raises as `submit`."""
-        self._writing_submissions.save_queue(run, queue)
 
     def save(self, records: Sequence[Record], *, durable: bool) -> None:
         """Write records, all or none.
@@ -332,12 +288,6 @@ class Ledger:
         if written is not None and (indexed is None or written.revision >= indexed.revision):
             return written
         return indexed if indexed is not None else presumed(name, self._files.records(name), self._folders.uid)
-
-    @property
-    def _writing_submissions(self) -> Submissions:
-        if not self._write or self._submissions is None:
-            raise RuntimeError("this ledger was opened for reading")
-        return self._submissions
 
     @property
     def _writing(self) -> tuple[OwnerFiles, Index]:

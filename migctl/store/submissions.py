@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,9 +29,10 @@ T = TypeVar("T")
 class Submissions:
     """The submitted plans below one state directory."""
 
-    def __init__(self, folders: Folders, files: OwnerFiles) -> None:
-        self._folders = folders
+    def __init__(self, folders: Folders | None, files: OwnerFiles | None, *, write: bool) -> None:
+        self._open = folders
         self._files = files
+        self._write = write
         self._told: dict[str, str] = {}
 
     def queue(self, run: str) -> Queue | None:
@@ -55,9 +56,8 @@ class Submissions:
         return self._revision(run, WAITS)
 
     def _revision(self, run: str, name: str) -> tuple[int, int] | None:
-        path = self._folders.path(RUNS, checked_name(run, "run"), name)
         try:
-            there = path.lstat()
+            there = self._folders.path(RUNS, checked_name(run, "run"), name).lstat()
         except OSError:
             return None
         return (there.st_mtime_ns, there.st_ino)
@@ -75,7 +75,7 @@ class Submissions:
         text = json.dumps(waits, separators=(",", ":"))
         if self._told.get(run) == text:
             return
-        with self._files.staged([self._draft(run, WAITS, text)], durable=False):
+        with self._staged([self._draft(run, WAITS, text)], durable=False):
             pass
         self._told[run] = text
 
@@ -89,7 +89,7 @@ class Submissions:
             self._draft(run, SUBMISSION, encode_submission(submission)),
             self._draft(run, QUEUE, encode_queue(queue)),
         ]
-        with self._files.staged(drafts, durable=True):
+        with self._staged(drafts, durable=True):
             pass
 
     def withdraw(self, run: str) -> None:
@@ -104,17 +104,33 @@ class Submissions:
 
     def save_queue(self, run: str, queue: Queue) -> None:
         """Write the queue durably. Raises as `submit`."""
-        with self._files.staged([self._draft(run, QUEUE, encode_queue(queue))], durable=True):
+        with self._staged([self._draft(run, QUEUE, encode_queue(queue))], durable=True):
             pass
+
+    @property
+    def _folders(self) -> Folders:
+        if self._open is None:
+            raise FileNotFoundError("there is no state directory")
+        return self._open
+
+    @contextmanager
+    def _staged(self, drafts: Sequence[Draft], *, durable: bool) -> Iterator[None]:
+        if self._files is None or not self._write:
+            raise RuntimeError("this ledger was opened for reading")
+        with self._files.staged(drafts, durable=durable):
+            yield
 
     def _draft(self, run: str, name: str, text: str) -> Draft:
         return Draft((RUNS, checked_name(run, "run")), name, text.encode() + b"\n")
 
     def _read(self, run: str, name: str, decode: Callable[[bytes], T]) -> T | None:
-        path = self._folders.path(RUNS, checked_name(run, "run"), name)
+        checked_name(run, "run")
+        if self._open is None:
+            return None
+        path = self._open.path(RUNS, run, name)
         try:
-            with self._folders.opened(RUNS, run) as folder:
-                data = self._folders.read(folder, name, path, _LARGEST_BYTES)
+            with self._open.opened(RUNS, run) as folder:
+                data = self._open.read(folder, name, path, _LARGEST_BYTES)
             return decode(data) if data is not None else None
         except FileNotFoundError:
             return None
