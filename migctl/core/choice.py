@@ -56,6 +56,15 @@ def choose(line: Line, running: int, situation: Situation, impatience: Impatienc
     return _Chooser(line, running, situation, impatience).choose()
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Jobs with one wish in their order, by their places in the line."""
+
+    members: list[int]
+    short: bool
+    """They will have ended when the room that is kept is needed."""
+
+
 class _Chooser:
     def __init__(self, line: Line, running: int, situation: Situation, impatience: Impatience) -> None:
         self.situation = situation
@@ -73,31 +82,31 @@ class _Chooser:
         self.dropped: dict[str, Reason] = {}
         self.reservation: Reservation | None = None
         self.settled = False
+        self.rows = [_Row(group.members, False) for group in line.groups]
+        self.heads = [(row.members[0], n, 0) for n, row in enumerate(self.rows)]
+        """Of each row the next job: its place in the line, the row, its place in the row."""
+        heapq.heapify(self.heads)
         self.due_at: float | None = None
 
     def choose(self) -> Choice:
-        groups = self.line.groups
-        line = [(group.members[0], n, 0) for n, group in enumerate(groups)]  # ascending, and so a heap
-        all_wishes = {group.wish for group in groups}
+        wishes = len(self.line.groups)
         limit: Reason | None = None
-        while line:
-            position, n, member = heapq.heappop(line)
-            members = groups[n].members
-            turn = self.line.order[position]
+        while self.heads:
             if self.room_for is not None and len(self.counted) + len(self.placed) >= self.room_for:
                 words = f"max_parallel: {self.situation.max_parallel} jobs run at once"
                 limit = Reason(why=Why.MAX_PARALLEL, words=words)
                 break
-            short = self._short(turn)
-            if (turn.wish, short) in self.refused:
+            position, n, member = heapq.heappop(self.heads)
+            row = self.rows[n]
+            turn = self.line.order[position]
+            if (turn.wish, row.short) in self.refused:
                 continue
-            reason = self._try(position, turn, short)
-            if reason is None:
-                if member + 1 < len(members):
-                    heapq.heappush(line, (members[member + 1], n, member + 1))
-                continue
-            self._refuse(turn, reason, short)
-            if len(self.refused) >= 2 * len(all_wishes):
+            reason = self._try(position, turn, row.short)
+            if reason is not None:
+                self._refuse(turn, reason, row.short)
+            elif member + 1 < len(row.members):
+                heapq.heappush(self.heads, (row.members[member + 1], n, member + 1))
+            if len(self.refused) >= 2 * wishes:
                 break
         self._seat()
         return Choice(
@@ -110,10 +119,19 @@ class _Chooser:
             due_at=self.due_at,
         )
 
-    def _short(self, turn: Turn) -> bool:
-        """Whether the job will have ended when the reserved room is needed."""
-        at = self.reservation.expected_at if self.reservation is not None else None
-        return at is not None and turn.expect_s is not None and self.situation.now + turn.expect_s <= at
+    def _divide(self, at: float) -> None:
+        """From now on it matters who will have ended by then: such jobs are asked apart from the others with the same wish."""
+        latest = at - self.situation.now
+        left: list[_Row] = []
+        for position, n, member in self.heads:
+            rest = self.rows[n].members[member:]
+            assert rest[0] == position
+            short = [m for m in rest if (lasts := self.line.order[m].expect_s) is not None and lasts <= latest]
+            known = set(short)
+            left += [_Row(short, True), _Row([m for m in rest if m not in known], False)]
+        self.rows = [row for row in left if row.members]
+        self.heads = [(row.members[0], n, 0) for n, row in enumerate(self.rows)]
+        heapq.heapify(self.heads)
 
     def _try(self, position: int, turn: Turn, short: bool) -> Reason | None:
         wish = turn.wish
@@ -191,6 +209,8 @@ class _Chooser:
             waits_for=tuple(stay.job for stay in keep.leaving if stay.job is not None),
             expected_at=at if reason.why is Why.NO_ROOM else None,
         )
+        if self.reservation.expected_at is not None:
+            self._divide(self.reservation.expected_at)
 
     def _keep_cores(self, wish: Wish, keep: Keep) -> None:
         if wish.cpuset is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from migctl.core.choice import choose
 from migctl.core.cpuset import CpuSet
 from migctl.core.decision import Start
 from migctl.core.mig import Placement
-from migctl.core.queue_order import Group, Line, line_up, listed
+from migctl.core.queue_order import Line, line_up, listed
 from migctl.core.record import JobState
 from migctl.core.reservation import LOOK_BACK, Impatience, ranks
 from migctl.core.situation import Situation
@@ -67,7 +68,7 @@ class _Course:
         self.now = situation.now
         self.durations = durations
         self.turns = {turn.name: turn for turn in situation.turns}
-        self.rank = ranks(situation.turns)
+        self.rank = ranks(situation.turns, self.turns.keys())
         self.states = dict(situation.states)
         self.stays = [list(site.stays) for site in situation.sites]
         self.spares = [list(site.spares) for site in situation.sites]
@@ -81,6 +82,7 @@ class _Course:
         self.made = 0
         self.running = sum(state in _RUNNING for state in self.states.values())
         self.expected: dict[str, Expected] = {}
+        self.places: dict[str, int] = {}
         # Only the end of such a job can change whose turn it is.
         self.heeded = {need for turn in situation.turns for need in turn.needs}
         self.heeded |= {turn.name for turn in situation.turns if turn.stage is not None}
@@ -108,7 +110,7 @@ class _Course:
 
     def _line(self) -> Line:
         s = self.situation
-        return line_up(
+        line = line_up(
             s.turns,
             self.states,
             held=s.held_words if s.held else None,
@@ -116,6 +118,8 @@ class _Course:
             not_before=s.not_before,
             now=self.now,
         )
+        self.places = {turn.name: n for n, turn in enumerate(line.order)}
+        return line
 
     def _start(self, line: Line) -> Line:
         """Start what starts now; the line without it."""
@@ -137,7 +141,7 @@ class _Course:
         for start in choice.starts:
             self._begin(self.turns[start.job], start)
         gone = {start.job for start in choice.starts}
-        return _without(line, gone) if gone else line
+        return _without(line, self.places, gone) if gone else line
 
     def _begin(self, turn: Turn, start: Start) -> None:
         wish = turn.wish
@@ -262,15 +266,13 @@ class _Course:
         return Forecast(jobs=jobs, ends_at=max(ends, default=None) if not left else None, reason=reason)
 
 
-def _without(line: Line, gone: set[str]) -> Line:
-    """The line when some have started: they are the first of their groups."""
-    groups: list[Group] = []
+def _without(line: Line, places: Mapping[str, int], gone: set[str]) -> Line:
+    """The line when some have started."""
+    left = {places[name] for name in gone}
     for group in line.groups:
-        kept = 0
-        while kept < len(group.members) and line.order[group.members[kept]].name in gone:
-            kept += 1
-        del group.members[:kept]
-        if group.members:
-            groups.append(group)
-    groups.sort(key=lambda group: group.members[0])
+        for place in left:
+            n = bisect_left(group.members, place)
+            if n < len(group.members) and group.members[n] == place:
+                del group.members[n]
+    groups = sorted((group for group in line.groups if group.members), key=lambda group: group.members[0])
     return Line(order=line.order, standings=line.standings, groups=groups, never=line.never)

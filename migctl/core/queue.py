@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from migctl.core.choice import Choice, choose
 from migctl.core.decision import Decision
-from migctl.core.queue_order import Line, Standing, line_up
+from migctl.core.queue_order import Line, line_up
 from migctl.core.record import JobState
 from migctl.core.reservation import Impatience
 from migctl.core.situation import Situation
-from migctl.core.turn import Reason, Wish
+from migctl.core.turn import Reason
 
 _RUNNING = (JobState.STARTING, JobState.RUNNING)
 
@@ -45,19 +45,19 @@ def decide(situation: Situation) -> Decision:
 def _waits(line: Line, choice: Choice, now: float) -> dict[str, Reason]:
     """Every job that does not start → why, in the queue's order."""
     at = choice.reservation.expected_at if choice.reservation is not None else None
-    of_wish: dict[tuple[Wish, bool], Reason | None] = {}
-    of_group: dict[Standing, Reason | None] = {}
-    for group in line.groups:
-        key = group.wish, at is not None and group.expect_s is not None and now + group.expect_s <= at
-        if key not in of_wish:
-            of_wish[key] = choice.reason(*key)
-        of_group[group] = of_wish[key]
+    latest = at - now if at is not None else -1.0
+    long = {group: choice.reason(group.wish, False) for group in line.groups}
+    short = {group: choice.reason(group.wish, True) for group in line.groups} if at is not None else long
     starting = {start.job for start in choice.starts}
     waits: dict[str, Reason] = {}
     for turn, standing in zip(line.order, line.standings, strict=True):
-        reason = standing if isinstance(standing, Reason) else of_group[standing]
-        if turn.name not in starting:
-            reason = choice.dropped.get(turn.name) or reason
-            assert reason is not None  # neither started nor refused: only the limit ends the choice
-            waits[turn.name] = reason
+        if turn.name in starting:
+            continue
+        if isinstance(standing, Reason):
+            waits[turn.name] = standing
+            continue
+        in_time = turn.expect_s is not None and turn.expect_s <= latest
+        reason = choice.dropped.get(turn.name) or (short if in_time else long)[standing]
+        assert reason is not None  # neither started nor refused: only the limit ends the choice
+        waits[turn.name] = reason
     return waits

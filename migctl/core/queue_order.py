@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from migctl.core.record import JobState
 from migctl.core.turn import Reason, Turn, Why, Wish
@@ -14,10 +15,9 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Jobs that are alike to the queue: what fits for one of them fits for all."""
+    """Jobs that need the same: where one of them has no room, none has."""
 
     wish: Wish
-    expect_s: float | None
     members: list[int] = field(default_factory=list)
     """Their places in the line, ascending."""
 
@@ -61,18 +61,22 @@ def line_up(
     """
     queued = JobState.QUEUED
     waiting = [turn for turn in turns if states.get(turn.name, queued) is queued]
-    dead = _dead(turns, states) if any(turn.needs for turn in waiting) else {}
+    dead = _dead(turns, waiting, states) if any(turn.needs for turn in waiting) else {}
     stage = _stage(turns, states, dead)
     order = sorted(waiting, key=_rank) if any(turn.priority for turn in waiting) else waiting
-    told: dict[tuple[str, ...], Reason] = {}
-    groups: dict[tuple[Wish, float | None], Group] = {}
+    told: dict[tuple[str, ...], Reason | None] = {}
+    groups: dict[Wish, Group] = {}
     standings: list[Standing] = []
     everybody = Reason(why=Why.HELD, words=held) if held is not None else None
     single = Reason(why=Why.HELD, words="the job is held")
     for position, turn in enumerate(order):
         standing: Standing | None = None
         if turn.needs:
-            standing = dead.get(turn.name) or _needs(turn, states, told)
+            standing = dead.get(turn.name) if dead else None
+            if standing is None:
+                if turn.needs not in told:
+                    told[turn.needs] = _missing(turn.needs, states)
+                standing = told[turn.needs]
         if standing is None and stage is not None and turn.stage is not None and turn.stage > stage.number:
             standing = stage.reason
         if standing is None:
@@ -82,10 +86,9 @@ def line_up(
         if standing is None and not_before and not_before.get(turn.name, now) > now:
             standing = Reason(why=Why.LATER, words="a pause before the next attempt", until=not_before[turn.name])
         if standing is None:
-            key = (turn.wish, turn.expect_s)
-            group = groups.get(key)
+            group = groups.get(turn.wish)
             if group is None:
-                group = groups[key] = Group(turn.wish, turn.expect_s)
+                group = groups[turn.wish] = Group(turn.wish)
             group.members.append(position)
             standing = group
         standings.append(standing)
@@ -93,20 +96,21 @@ def line_up(
     return Line(order=order, standings=standings, groups=tuple(groups.values()), never=never)
 
 
-def _needs(turn: Turn, states: Mapping[str, JobState], told: dict[tuple[str, ...], Reason]) -> Reason | None:
-    missing = tuple(need for need in turn.needs if states.get(need, JobState.QUEUED) is not JobState.SUCCEEDED)
-    if not missing:
-        return None
-    if missing not in told:
-        told[missing] = Reason(why=Why.NEEDS, words=f"waits for {listed(missing)}", jobs=missing)
-    return told[missing]
+def _missing(needs: tuple[str, ...], states: Mapping[str, JobState]) -> Reason | None:
+    if len(needs) == 1:
+        missing = needs if states.get(needs[0]) is not JobState.SUCCEEDED else ()
+    else:
+        missing = tuple([need for need in needs if states.get(need) is not JobState.SUCCEEDED])
+    return Reason(why=Why.NEEDS, words=f"waits for {listed(missing)}", jobs=missing) if missing else None
 
 
 def listed(names: Sequence[str]) -> str:
     """`a, b, c and 4 more`."""
+    if len(names) == 1:
+        return names[0]
     more = len(names) - _NAMED
     if more <= 0:
-        return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+        return f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
     return f"{', '.join(names[:_NAMED])} and {more} more"
 
 
@@ -114,39 +118,35 @@ def _rank(turn: Turn) -> int:
     return -turn.priority
 
 
-def _dead(turns: Sequence[Turn], states: Mapping[str, JobState]) -> dict[str, Reason]:
-    """Queued jobs that need one which did not succeed and will not be tried again, directly or through others."""
-    known = {turn.name for turn in turns}
+def _dead(turns: Sequence[Turn], waiting: Sequence[Turn], states: Mapping[str, JobState]) -> dict[str, Reason]:
+    """Waiting jobs that need one which did not succeed and will not be tried again, directly or through others."""
+    needed = {need for turn in waiting for need in turn.needs}
+    spreading = [(need, _END[state]) for need in needed if (state := states.get(need)) in _END]
+    gone = needed - {turn.name for turn in turns} - states.keys()
+    spreading += [(need, "is not in the plan") for need in gone]
+    if not spreading:
+        return {}
     dependants: dict[str, list[str]] = {}
-    for turn in turns:
+    for turn in waiting:
         for need in turn.needs:
             dependants.setdefault(need, []).append(turn.name)
+    spreading.sort()
     found: dict[str, Reason] = {}
-    causes = [(need, _end(need, states, need in known)) for need in dependants]
-    spreading = [(need, end) for need, end in causes if end]
     while spreading:
         need, end = spreading.pop()
         for name in dependants.get(need, ()):
-            if name not in found and states.get(name, JobState.QUEUED) is JobState.QUEUED:
+            if name not in found:
                 found[name] = Reason(why=Why.NEVER, words=f"will not run: {need}, which it needs, {end}", jobs=(need,))
                 spreading.append((name, "will not run"))
     return found
 
 
-def _end(job: str, states: Mapping[str, JobState], known: bool) -> str:
-    """How a needed job ended that did not succeed; nothing where it can still succeed."""
-    state = states.get(job, JobState.QUEUED)
-    match state:
-        case JobState.FAILED:
-            return "failed"
-        case JobState.STOPPED:
-            return "was stopped"
-        case JobState.LOST:
-            return "was lost"
-        case JobState.QUEUED:
-            return "" if known else "is not in the plan"
-        case JobState.STARTING | JobState.RUNNING | JobState.SUCCEEDED:
-            return ""
+_END: Final[Mapping[JobState | None, str]] = {
+    JobState.FAILED: "failed",
+    JobState.STOPPED: "was stopped",
+    JobState.LOST: "was lost",
+}
+"""How a needed job ended that did not succeed."""
 
 
 @dataclass(frozen=True, slots=True)

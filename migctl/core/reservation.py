@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from heapq import nlargest
 from itertools import chain
 from typing import Final
 
@@ -68,6 +69,10 @@ def _end(stay: Stay, now: float) -> float | None:
     return stay.ends_at if stay.ends_at is not None and stay.ends_at > now else None
 
 
+Rank = tuple[int, int]
+"""Where a job stands in the queue: the smaller, the earlier."""
+
+
 class Impatience:
     """Who has waited long enough.
 
@@ -76,7 +81,7 @@ class Impatience:
         history: what happened.
         patience: the limits.
         now: Unix seconds.
-        rank: `ranks` of the turns, where that is known already.
+        rank: `ranks` of all of them, where that is known already.
     """
 
     def __init__(
@@ -85,10 +90,10 @@ class Impatience:
         history: History,
         patience: Patience,
         now: float,
-        rank: Mapping[str, tuple[int, int]] | None = None,
+        rank: Mapping[str, Rank] | None = None,
     ) -> None:
         self._turns, self._history, self._patience, self._now = turns, history, patience, now
-        self._starts: tuple[list[float], list[str]] | None = None
+        self._starts: tuple[Sequence[tuple[float, str]], Mapping[str, Rank]] | None = None
         self._rank = rank
         self._stages: dict[int, float] = {}
 
@@ -125,23 +130,21 @@ class Impatience:
         if len(self._history.started) < self._patience.passed:
             return 0
         if self._starts is None:
-            pairs = sorted((at, name) for name, at in self._history.started.items())
-            self._starts = [at for at, _ in pairs], [name for _, name in pairs]
-        if self._rank is None:
-            self._rank = ranks(self._turns)
-        times, names = self._starts
-        mine, passed = self._rank[turn.name], 0
-        # Who was started long ago and many since: the latest tell enough.
-        for name in reversed(names[bisect_right(times, since) :][-LOOK_BACK:]):
-            passed += name in self._rank and self._rank[name] > mine
-            if passed >= self._patience.passed:
+            latest = nlargest(LOOK_BACK, ((at, name) for name, at in self._history.started.items()))
+            self._starts = latest, self._rank or ranks(self._turns, {name for _, name in latest})
+        starts, rank = self._starts
+        mine = rank.get(turn.name) or ranks(self._turns, {turn.name})[turn.name]
+        passed = 0
+        for at, name in starts:
+            if at <= since or passed >= self._patience.passed:
                 break
+            passed += name in rank and rank[name] > mine
         return passed
 
 
-def ranks(turns: Sequence[Turn]) -> dict[str, tuple[int, int]]:
-    """Where each job stands in the queue: the smaller, the earlier."""
-    return {turn.name: (-turn.priority, n) for n, turn in enumerate(turns)}
+def ranks(turns: Sequence[Turn], names: AbstractSet[str]) -> dict[str, Rank]:
+    """The ranks of some jobs."""
+    return {turn.name: (-turn.priority, n) for n, turn in enumerate(turns) if turn.name in names}
 
 
 LOOK_BACK: Final = 512
