@@ -7,6 +7,7 @@ from pathlib import Path
 
 from migctl.cli.common import Common
 from migctl.cli.output import write, write_json
+from migctl.engine.importing import check_layout, renamed
 from migctl.errors import HostError, Notice, PlanError
 from migctl.planfile.importers import Format, Sketch, imported, merged
 from migctl.planfile.source import LARGEST_BYTES, Source, decode, read
@@ -19,7 +20,16 @@ def import_files(common: Common, words: list[str], output: Path | None, *, confi
     names = words[1:] if format_ is not None else words
     if not names:
         raise PlanError("usage", "import takes a file", hint="migctl import compose.yaml -o plan.yaml")
-    sketch = merged([imported(_source(name), format_, config=config, gpus=gpus) for name in names])
+    session = common.session()
+    sketches: list[Sketch] = []
+    for name in names:
+        source = _source(name)
+        text, renamed_ = renamed(source.text, session)
+        sketch = imported(Source(text, source.name), format_, config=config, gpus=gpus)
+        sketch.left += [f"{old} is {new} today" for old, new in renamed_.items()]
+        check_layout(sketch.layout, name)
+        sketches.append(sketch)
+    sketch = merged(sketches)
     text = sketch.text()
     if common.json:
         write_json({"version": 1, "plan": text, "jobs": list(sketch.jobs), "comments": list(sketch.notices)})

@@ -81,6 +81,8 @@ def _entry(sketch: Sketch, entry: Node, gpus: int) -> None:
 def _jobs(sketch: Sketch, wanted: str, number: int, devices: list[int] | None, gpus: int) -> None:
     """One entry for a GPU's instances of a profile; the same on several GPUs is a matrix over them."""
     where = list(range(gpus)) if devices is None else devices
+    for gpu in where:
+        sketch.layout.setdefault(gpu, []).extend([wanted] * number)
     keys: dict[str, Value] = {"profile": wanted}
     if len(where) == 1:
         job = sketch.job(f"gpu{where[0]}-{wanted}")

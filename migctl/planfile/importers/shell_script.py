@@ -27,6 +27,8 @@ class _Reading:
     known: dict[str, str] = field(default_factory=dict)
     """Variables with a value that the script itself gives."""
     spooled: int = 0
+    told: set[int] = field(default_factory=set)
+    """Lines that stand in a comment already."""
 
 
 def plan_of(source: Source) -> Sketch:
@@ -88,7 +90,8 @@ def _command(reading: _Reading, command: Command) -> None:
         if "$" not in value:
             reading.known[name] = value
         reading.sketch.leave(shown(command.source), f"line {command.line}")
-    elif words[0] not in _SILENT:
+    elif words[0] not in _SILENT and command.line not in reading.told:
+        reading.told.add(command.line)
         reading.sketch.leave(shown(command.source), f"line {command.line}")
 
 

@@ -45,6 +45,8 @@ class Sketch:
     defaults: dict[str, Value] = field(default_factory=dict)
     jobs: dict[str, JobSketch] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    layout: dict[int, list[str]] = field(default_factory=dict)
+    """GPU → profiles, for sources that are a layout."""
 
     def job(self, wanted: str) -> JobSketch:
         """A new job; its name is the nearest one that is allowed and free."""
@@ -99,6 +101,7 @@ def merged(sketches: Sequence[Sketch]) -> Sketch:
     whole.defaults = first.defaults if same_defaults else {}
     for sketch in sketches:
         whole.left += sketch.left
+        whole.layout |= sketch.layout
         for key, value in sketch.keys.items():
             if key == "name" or whole.keys.setdefault(key, value) == value:
                 continue
