@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,14 +34,26 @@ def nodes(root: Path, *caps: int) -> list[Path]:
 
 
 def start(
-    engine: StubEngine, tmp_path: Path, root: Path, device: GpuDevice = FIRST, *, seconds: str = "60"
+    engine: StubEngine,
+    tmp_path: Path,
+    root: Path,
+    device: GpuDevice = FIRST,
+    *,
+    command: tuple[str, ...] = ("/bin/sleep", "60"),
+    owner: int | None = None,
 ) -> tuple[Unit, Containers, str]:
     url = f"unix://{engine.home}/docker.sock"
     containers = Containers({"DOCKER_HOST": url, "HOME": str(tmp_path), "PATH": os.environ["PATH"]}, root)
-    spec = job(image="busybox:latest", command=("/bin/sleep", seconds))
+    spec = job(image="busybox:latest", command=command)
     image = containers.prepare([spec], simulated=False)["a"]
     wish = launch(
-        spec, image_id=image, simulated=False, device=device, mig_uuid=device.uuid, cpus=ONE, owner=os.getuid()
+        spec,
+        image_id=image,
+        simulated=False,
+        device=device,
+        mig_uuid=device.uuid,
+        cpus=ONE,
+        owner=os.getuid() if owner is None else owner,
     )
     labels = {**device.labels(), "gi": str(device.gi_id), "ci": str(device.ci_id)}
     wish = replace(wish, labels=(*wish.labels, *((f"io.migctl.{key}", value) for key, value in labels.items())))
@@ -216,3 +229,40 @@ def test_a_rootless_engine_says_so_and_is_asked_for_no_higher_limits(tmp_path: P
     assert (tmp_path / f"run/cdi/migctl.io-gpu_{name}.json").exists()
     assert unit.state is JobState.RUNNING
     assert next(iter(engine.containers.values()))["HostConfig"]["Ulimits"] == []
+
+
+def test_a_job_that_ignores_sigterm_has_its_grace_and_is_killed_then(tmp_path: Path, root: Path) -> None:
+    engine = StubEngine(version="28.2.2", folders=[tmp_path / "cdi"])
+    deaf = ("/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done")
+    with serving(engine):
+        unit, containers, _ = start(engine, tmp_path, root, command=deaf)
+        began = time.monotonic()
+        containers.stop(unit.handle, 1)
+        took_s = time.monotonic() - began
+        ended = containers.wait(unit.handle, 5)
+        containers.stop(unit.handle, 1)  # ended already is fine
+
+    assert 1 <= took_s < 5
+    assert ended is not None
+    assert (ended.state, ended.exit_code) == (JobState.FAILED, 137)
+
+
+def test_the_engine_is_asked_only_for_ones_own_and_strangers_are_listed_while_they_run(
+    tmp_path: Path, root: Path
+) -> None:
+    engine = StubEngine(version="28.2.2", folders=[tmp_path / "cdi"])
+    with serving(engine):
+        mine, containers, _ = start(engine, tmp_path, root)
+        theirs, _, _ = start(engine, tmp_path, root, SECOND, owner=4711)
+        units = [unit.handle for unit in containers.units(None)]
+        everybody = {one.unit.handle for one in containers.leftovers()}
+        for one in engine.containers.values():
+            one["Config"]["Labels"] = {}
+        strangers = len(containers.foreign())
+        engine.processes[theirs.handle].kill()
+        engine.processes[theirs.handle].wait()
+        running = len(containers.foreign())
+
+    assert units == [mine.handle]
+    assert everybody == {mine.handle, theirs.handle}
+    assert (strangers, running) == (2, 1)

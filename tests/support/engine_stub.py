@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
@@ -142,13 +143,33 @@ class StubEngine:
             case ("POST", "containers", "create"):
                 return 201, self._create(query["name"][0], body)
             case ("GET", "containers", "json"):
-                return 200, [
-                    {"Id": c["Id"], "Names": [c["Name"]], "Labels": c["Config"]["Labels"]}
-                    for c in self.containers.values()
-                ]
+                return 200, self._listed(query)
             case (_, "containers", handle, *_):
-                return self._container(method, self._found(handle), parts[2:])
+                return self._container(method, self._found(handle), parts[2:], query)
         raise EngineRefusedError(404, "page not found")
+
+    def _listed(self, query: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+        """The running containers, with `all` every one, that have all labels of the filter (`name` or `name=value`)."""
+        filters = json.loads(query.get("filters", ["{}"])[0])
+        if set(filters) - {"label"}:
+            raise EngineRefusedError(400, f"invalid filters: {sorted(filters)}")
+        wanted = [str(label).partition("=") for label in filters.get("label", ())]
+        listed = []
+        for one in self.containers.values():
+            self._refresh(one)
+            labels = one["Config"]["Labels"]
+            if query.get("all", ["0"])[0] in ("0", "false") and not one["State"]["Running"]:
+                continue
+            if all(name in labels and (not sign or labels[name] == value) for name, sign, value in wanted):
+                listed.append({"Id": one["Id"], "Names": [one["Name"]], "Labels": labels})
+        return listed
+
+    def _refresh(self, one: dict[str, Any]) -> None:
+        """Take notice of a process that has ended."""
+        process = self.processes.get(one["Id"])
+        if process is not None and process.poll() is not None:
+            code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+            one["State"] = {"Status": "exited", "Running": False, "Pid": 0, "ExitCode": code, "Error": ""}
 
     def _found(self, handle: str) -> dict[str, Any]:
         for one in self.containers.values():
@@ -182,22 +203,35 @@ class StubEngine:
         }
         return {"Id": handle, "Warnings": []}
 
-    def _container(self, method: str, one: dict[str, Any], rest: Sequence[str]) -> tuple[int, Any]:
+    def _container(
+        self, method: str, one: dict[str, Any], rest: Sequence[str], query: Mapping[str, Sequence[str]]
+    ) -> tuple[int, Any]:
         process = self.processes.get(one["Id"])
-        if process is not None and process.poll() is not None:
-            code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-            one["State"] = {"Status": "exited", "Running": False, "Pid": 0, "ExitCode": code, "Error": ""}
+        self._refresh(one)
         match (method, *rest):
             case ("GET", "json"):
                 return 200, one
             case ("POST", "start"):
                 self._start(one)
                 return 204, None
-            case ("POST", "kill" | "stop"):
+            case ("POST", "kill"):
                 if process is None or process.poll() is not None:
                     raise EngineRefusedError(409, f"Container {one['Id']} is not running")
-                process.kill()
-                process.wait()
+                name = query.get("signal", ["SIGKILL"])[0]
+                number = int(name) if name.isdecimal() else signal.Signals["SIG" + name.removeprefix("SIG")]
+                process.send_signal(number)
+                if number == signal.SIGKILL:
+                    process.wait()
+                return 204, None
+            case ("POST", "stop"):
+                if process is None or process.poll() is not None:
+                    return 304, None
+                process.terminate()
+                try:
+                    process.wait(float(query.get("t", ["10"])[0]))
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
                 return 204, None
             case ("POST", "wait"):
                 return 200, {"StatusCode": process.wait() if process is not None else 0}
@@ -218,7 +252,8 @@ class StubEngine:
             raise
         root = self.home / one["Id"]
         (root / "bin").mkdir(parents=True)
-        shutil.copy(shutil.which("busybox") or "busybox", root / "bin/sleep")
+        for applet in ("sleep", "sh"):
+            shutil.copy(shutil.which("busybox") or "busybox", root / "bin" / applet)
         for inside, number in nodes.items():
             path = root / inside.lstrip("/")
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from threading import Event
 from typing import NoReturn
 
 from migctl.core.adoption import Leftover
+from migctl.core.labels import LABEL
 from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.core.plan import Job
 from migctl.core.record import JobState
@@ -43,6 +45,14 @@ class Container:
     launch: Launch
     state: JobState = JobState.STARTING
     exit_code: int | None = None
+    obeys: bool = True
+    """Whether it ends at SIGTERM."""
+    stuck: bool = False
+    """Whether not even SIGKILL ends it."""
+
+    def label(self, key: str) -> str:
+        """One of migctl's labels, which decide in an engine; nothing where it has none of that name."""
+        return dict(self.launch.labels).get(LABEL + key, "")
 
 
 @dataclass(frozen=True)
@@ -97,9 +107,10 @@ class FakeEngine:
     def create(self, launch: Launch) -> str:
         with self._call("create"):
             there = next((c for c in self.containers.values() if c.launch.name == launch.name), None)
-            if there is not None and there.state is JobState.RUNNING:
-                raise Busy("name-taken", f"{launch.name} exists and runs")
             if there is not None:
+                same = (there.label("run"), there.label("token")) == (launch.run, launch.token)
+                if not same or there.state is JobState.RUNNING:
+                    raise Busy("name-taken", f"a container called {launch.name} exists, runs or is not this attempt's")
                 del self.containers[there.handle]
             handle = f"{next(self._ids):064x}"
             self.containers[handle] = Container(handle, launch)
@@ -118,7 +129,11 @@ class FakeEngine:
 
     def units(self, run: str | None, folders: Sequence[str] = ()) -> list[Unit]:
         with self._call("units"):
-            return [self._unit(c) for c in self.containers.values() if run in (None, c.launch.run)]
+            return [
+                self._unit(c)
+                for c in self.containers.values()
+                if c.label("owner") == str(self.uid) and run in (None, c.label("run"))
+            ]
 
     def leftovers(self) -> list[Leftover]:
         with self._call("leftovers"):
@@ -135,12 +150,25 @@ class FakeEngine:
     def stop(self, handle: str, grace_s: float, *, hurry: Event | None = None) -> None:
         with self._call("stop"):
             found = self.containers.get(handle)
-            if found is not None:
+            obeys = found is None or found.obeys
+            if found is not None and obeys:
                 self.end(found, 143)
+        if obeys or found is None:
+            return
+        # The engine serves others meanwhile.
+        (hurry or Event()).wait(grace_s)
+        if found.stuck:
+            raise Busy("process-stuck", f"{handle[-6:]} does not die of SIGKILL")
+        with self._lock:
+            self.end(found, 137)
 
     def wait(self, handle: str, timeout_s: float | None = None) -> Unit | None:
-        found = self._found(handle)
-        return self._unit(found) if found.state.ended else None
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not (found := self._found(handle)).state.ended:
+            if deadline is not None and time.monotonic() >= deadline:
+                return None
+            time.sleep(0.005)
+        return self._unit(found)
 
     def save_log(self, handle: str, path: str) -> None:
         with self._call("save_log"):
