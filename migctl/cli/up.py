@@ -123,8 +123,6 @@ def _show_steps(common: Common, session: Session, plan: Plan, options: UpOptions
     from migctl.engine.planning import steps_in_words
 
     decision = preview(session, plan, options)
-    if decision.allocation.blocked is not None:
-        raise decision.allocation.blocked
     steps = list(steps_in_words(decision))
     if common.json:
         write_json({"version": 1, "run": plan.name, "steps": steps})

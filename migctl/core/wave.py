@@ -16,6 +16,7 @@ from migctl.core.plan import Plan
 from migctl.core.progress import WHOLE_WEIGHT, Progress, situation
 from migctl.core.queue import decide
 from migctl.core.record import JobState, Record
+from migctl.core.situation import Situation
 from migctl.core.turn import WHOLE_GPU, Reason, Why
 
 
@@ -32,6 +33,8 @@ class Wave:
     """Unix seconds: decide again then though nothing has happened."""
     weights: tuple[int, ...]
     """Compute slices of the first wave's jobs, by which cores are shared out for the run's whole life."""
+    situation: Situation
+    """What was decided on."""
 
     def only(self, count: int) -> Wave:
         """The same with at most so many starts."""
@@ -47,6 +50,34 @@ def queues(plan: Plan, machine: Machine, progress: Progress) -> bool:
     gpus = [gpu for gpu in machine.usable if gpu.profiles or gpu.mig is None]
     most = sum(max((p.max_instances for p in gpu.profiles), default=len(machine.topology.online)) for gpu in gpus)
     return len(plan.jobs) - len(machine.held) > max(most, 1) and not plan.oversubscribe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The answer to a plan: all at once, or the wave that starts now of what takes turns."""
+
+    allocation: Allocation
+    wave: Wave | None = None
+    """`None`: all jobs run at once."""
+
+
+def lay_out_run(plan: Plan, machine: Machine, progress: Progress, *, now: float) -> Layout:
+    """Lay out a run: everything at once where that goes, else its next wave.
+
+    The smallest set in conflict is named either way; a `Busy` in `allocation.blocked` says that only others are in the way.
+
+    Raises:
+        MigctlError: as `next_wave`.
+    """
+    taking_turns = queues(plan, machine, progress)
+    at_once = None if taking_turns else allocate(plan, machine)
+    if at_once is not None and not at_once.waiting:
+        return Layout(allocation=at_once)
+    wave = next_wave(plan, machine, progress, now=now)
+    if at_once is None:
+        return Layout(allocation=wave.allocation, wave=wave)
+    named = replace(wave.allocation, conflict=at_once.conflict, blocked=at_once.blocked)
+    return Layout(allocation=named, wave=wave)
 
 
 def next_wave(plan: Plan, machine: Machine, progress: Progress, *, now: float) -> Wave:
@@ -65,12 +96,15 @@ def next_wave(plan: Plan, machine: Machine, progress: Progress, *, now: float) -
     strategy = strategy_of(plan, gpus)
     running = {name: r for name, r in progress.records.items() if _has_place(r) and not r.state.ended}
     pool = run_pool(plan, replace(machine, held=running), gpus)
-    decision = _decided(plan, machine, progress, gpus, strategy, now)
-    weights = progress.queue.wave or _weights(plan, decision, running)
-    if not progress.queue.wave and weights:
+    found = situation(plan, machine, progress, gpus=gpus, strategy=strategy, pool=pool, now=now)
+    weights = progress.queue.wave
+    if not weights:
         # The first wave tells how many share the cores, and with that how many cores are free for each.
+        first = decide(replace(found, free_cores=_threads(found.free_cores, len(pool.cpus))))
+        weights = _weights(plan, first, running)
         known = replace(progress, queue=replace(progress.queue, wave=weights))
-        decision = decide(situation(plan, machine, known, gpus=gpus, strategy=strategy, pool=pool, now=now))
+        found = situation(plan, machine, known, gpus=gpus, strategy=strategy, pool=pool, now=now)
+    decision = decide(found)
     begun = {start.job: start for start in decision.starts}
     held = {**running, **{name: _seat(start, plan, strategy) for name, start in begun.items() if _placed(start)}}
     jobs = tuple(job for job in plan.jobs if job.name in running or job.name in begun)
@@ -91,16 +125,7 @@ def next_wave(plan: Plan, machine: Machine, progress: Progress, *, now: float) -
         never=decision.never,
         wake_at=decision.wake_at,
         weights=weights,
-    )
-
-
-def _decided(
-    plan: Plan, machine: Machine, progress: Progress, gpus: Sequence[Gpu], strategy: Strategy, now: float
-) -> Decision:
-    pool = run_pool(plan, machine, gpus)
-    found = situation(plan, machine, progress, gpus=gpus, strategy=strategy, pool=pool, now=now)
-    return decide(
-        found if progress.queue.wave else replace(found, free_cores=_threads(found.free_cores, len(pool.cpus)))
+        situation=found,
     )
 
 

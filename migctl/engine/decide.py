@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from migctl.core.administered import device
-from migctl.core.allocate import allocate
 from migctl.core.allocation import Allocation, Assignment
 from migctl.core.choices import Strategy
 from migctl.core.handing import Handing, handings
@@ -22,7 +21,7 @@ from migctl.core.sameness import digest, spec
 from migctl.core.settle import lost_by_restart
 from migctl.core.steps import Chain
 from migctl.core.submission import Queue, requeued
-from migctl.core.wave import Wave, next_wave, queues
+from migctl.core.wave import Wave, lay_out_run
 from migctl.engine.apply import Workshop
 from migctl.engine.datadevices import data_devices
 from migctl.engine.failed_gpus import failure_notices, real_failure
@@ -124,14 +123,10 @@ def decide(
         held={name: record for name, record in staying.items() if _has_place(record)},
     )
     progress = Progress(records={n: r for n, r in staying.items() if _has_place(r)}, queue=queue)
-    wave: Wave | None = None
-    allocation = None if queues(plan, there, progress) else allocate(plan, there)
-    if allocation is None or allocation.waiting:
-        blocked = allocation.blocked if allocation is not None else None
-        wave = next_wave(plan, there, progress, now=now)
-        allocation = wave.allocation
-        if isinstance(blocked, Busy) and not wave.starts and not _any_going_on(staying):
-            raise blocked  # others have all of it: whoever wants to wait says for how long
+    layout = lay_out_run(plan, there, progress, now=now)
+    allocation, wave = layout.allocation, layout.wave
+    if isinstance(allocation.blocked, Busy) and wave is not None and not wave.starts and not _any_going_on(staying):
+        raise allocation.blocked  # others have all of it: whoever wants to wait says for how long
     handing = handings(wave.starts if wave is not None else (), staying)
     records: dict[str, Record] = {}
     chains: list[Chain] = []

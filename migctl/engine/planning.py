@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from migctl.core.administered import chosen_gpus
-from migctl.core.allocate import allocate
 from migctl.core.allocation import Allocation
 from migctl.core.choices import Strategy
+from migctl.core.forecast import Forecast, forecast
 from migctl.core.gpuplaces import in_place_of_others
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
@@ -19,6 +19,7 @@ from migctl.core.sizes import options
 from migctl.core.steps import sentence
 from migctl.core.topology import Topology, flat
 from migctl.core.views.plan import ConflictView, Contender, PlanView
+from migctl.core.wave import Wave
 from migctl.core.ways import ways
 from migctl.core.workers import reserved_cores
 from migctl.engine.apply import read_only
@@ -52,8 +53,9 @@ def view(session: Session, plan: Plan, elsewhere: Elsewhere) -> PlanView:
     """
     if elsewhere.boards is not None:
         machine = _thought_of(session, elsewhere)
-        allocation = allocate(plan, machine)
-        return _view(plan, allocation, machine, (), _label(elsewhere), "")
+        progress = Progress(queue=requeued(None, plan, session.now()))
+        layout = lay_out_run(plan, machine, progress, now=session.now())
+        return _view(plan, layout.allocation, machine, (), _label(elsewhere), "", layout.wave)
     with read_only(session, plan.runtime) as shop:
         found = consider(shop, plan, UpOptions(), lambda there: _with_cores(there, elsewhere))
         broken = tuple(Notice(e.id, e.message, hint=e.hint, where=e.where) for e in found.broken)
@@ -65,6 +67,7 @@ def view(session: Session, plan: Plan, elsewhere: Elsewhere) -> PlanView:
             steps_in_words(found.decision),
             _label(elsewhere),
             session.nvml,
+            found.decision.wave,
         )
 
 
@@ -90,7 +93,13 @@ def _without(gpu: Gpu, machine: Machine, run: str) -> Gpu:
 
 
 def _view(
-    plan: Plan, allocation: Allocation, machine: Machine, steps: tuple[str, ...], label: str, simulated: str
+    plan: Plan,
+    allocation: Allocation,
+    machine: Machine,
+    steps: tuple[str, ...],
+    label: str,
+    simulated: str,
+    wave: Wave | None,
 ) -> PlanView:
     gpus = chosen_gpus(plan, machine.usable)
     jobs = {a.job.name: a.cpu.cpus for a in allocation.assignments}
@@ -105,7 +114,17 @@ def _view(
         steps=steps,
         machine=label,
         simulated=simulated,
+        waits={job: reason.words for job, reason in wave.waits.items()} if wave is not None else {},
+        course=_course(plan, wave),
+        now=wave.situation.now if wave is not None else 0.0,
     )
+
+
+def _course(plan: Plan, wave: Wave | None) -> Forecast | None:
+    """How the queue is expected to run, where any job says how long it takes."""
+    if wave is None or all(job.expect_s is None for job in plan.jobs):
+        return None
+    return forecast(wave.situation)
 
 
 def steps_in_words(decision: Decision) -> tuple[str, ...]:

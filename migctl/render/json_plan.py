@@ -20,6 +20,7 @@ def plan_json(view: PlanView) -> Json:
         "strategy": allocation.strategy.value,
         "fits": view.fits,
         "waiting": list(allocation.waiting),
+        "waits": [{"name": job, "reason": why} for job, why in view.waits.items()],
         "conflict": list(allocation.conflict),
         "blocked": error_json(allocation.blocked) if allocation.blocked is not None else None,
         "gpus": [_picture(gpu) for gpu in view.gpus],
@@ -30,8 +31,36 @@ def plan_json(view: PlanView) -> Json:
             "cores": idle.cores,
             "could_add": list(idle.could_add),
         },
+        "forecast": _forecast(view),
         "steps": list(view.steps),
         "warnings": [notice_json(notice) for notice in allocation.notices],
+    }
+
+
+def _forecast(view: PlanView) -> Json | None:
+    """Seconds from now."""
+    course = view.course
+    if course is None:
+        return None
+
+    def after(at: float | None) -> float | None:
+        return round(at - view.now, 3) if at is not None else None
+
+    return {
+        "ends_in_s": after(course.ends_at),
+        "ends_in_s_reason": course.reason,
+        "jobs": [
+            {
+                "name": name,
+                "start_in_s": after(one.start),
+                "end_in_s": after(one.end),
+                "reason": one.reason,
+                "gpu_uuid": one.gpu_uuid,
+                "profile": one.profile or None,
+                "placement": placement_json(one.placement),
+            }
+            for name, one in course.jobs.items()
+        ],
     }
 
 

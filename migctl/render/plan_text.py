@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.allocation import Allocation, Assignment
+from migctl.core.allocation import Assignment
 from migctl.core.choices import Strategy
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import Placement
 from migctl.core.views.plan import ConflictView, PlanView, Way
 from migctl.core.words import counted
-from migctl.errors import MigctlError
+from migctl.errors import Busy, MigctlError
 from migctl.render.console import Style
 from migctl.render.cores import cores
 from migctl.render.errors_text import NOTICES, notice_lines
 from migctl.render.folding import FOLD_ABOVE, FOLDED_ROWS, Group, fold, limited, names, span
+from migctl.render.gantt import gantt
 from migctl.render.heading import heading
 from migctl.render.layout import layouts
 from migctl.render.table import Cell, Column, table
 from migctl.render.tags import Tags
 from migctl.render.text import gib, hang, page
+from migctl.render.waits import waits_by_reason
 
 _STRATEGY = {
     Strategy.MIG: "MIG, one instance a job",
@@ -60,7 +62,8 @@ def plan_text(view: PlanView, style: Style, *, everything: bool = False) -> str:
     below = [
         cores(view.cores, tags, style) if view.cores is not None else [],
         _idle(view, style),
-        _waiting(allocation, style),
+        _waiting(view, style),
+        gantt(view.course, view.now, style) if view.course is not None else [],
         _conflict(view.conflict, allocation.blocked, style),
         _ways(view.ways, style),
         _steps(view.steps, style, everything=everything),
@@ -168,11 +171,14 @@ def _idle(view: PlanView, style: Style) -> list[str]:
     return lines
 
 
-def _waiting(allocation: Allocation, style: Style) -> list[str]:
+def _waiting(view: PlanView, style: Style) -> list[str]:
+    allocation = view.allocation
     if not allocation.waiting:
         return []
     lines = hang("WAIT  ", f"{len(allocation.waiting)}: {names(allocation.waiting, 6)}", style, look=("bold",))
-    if allocation.blocked is not None:
+    for line in waits_by_reason(view.waits, style):
+        lines += hang("why:", line, style, indent=7, look=("dim",))
+    if allocation.blocked is not None and (not view.waits or isinstance(allocation.blocked, Busy)):
         lines += hang("why:", allocation.blocked.message, style, indent=7, look=("dim",))
         if allocation.blocked.hint:
             lines += hang("try:", allocation.blocked.hint, style, indent=7, look=("cyan",))

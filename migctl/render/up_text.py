@@ -12,7 +12,8 @@ from migctl.errors import Notice
 from migctl.render.console import Style
 from migctl.render.errors_text import notice_lines
 from migctl.render.table import Cell, Column, table
-from migctl.render.text import clean
+from migctl.render.text import clean, hang
+from migctl.render.waits import waits_by_reason
 
 _COLUMNS = (
     Column(title="JOB", least=12, cut="middle"),
@@ -67,28 +68,12 @@ def up_text(
     for what, names in (("ended and removed", taken_out), ("left as they are", kept)):
         if names:
             lines.append(f"{what}: {', '.join(clean(name, style) for name in names)}")
-    lines += _waiting(waits or {}, style)
+    for line in waits_by_reason(waits or {}, style):
+        lines += hang("waiting:", line, style)
     lines += next_steps
     if notices:
         lines += ["", *notice_lines(notices, style)]
     return "\n".join(lines) + "\n"
-
-
-_NAMED = 4
-"""Waiting jobs named for each reason."""
-
-
-def _waiting(waits: Mapping[str, str], style: Style) -> list[str]:
-    """The waiting jobs, grouped by what they wait for."""
-    groups: dict[str, list[str]] = {}
-    for job, why in waits.items():
-        groups.setdefault(why, []).append(job)
-    lines = []
-    for why, jobs in groups.items():
-        named = ", ".join(clean(job, style) for job in jobs[:_NAMED])
-        more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
-        lines.append(f"waiting: {named}{more}: {clean(why, style)}")
-    return lines
 
 
 def _told(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from migctl.core.allocation import Allocation
+from migctl.core.forecast import Forecast
 from migctl.core.views.cores import CoresView
 from migctl.core.views.pictures import GpuPicture
 
@@ -63,6 +65,12 @@ class PlanView:
     """What it is planned for where that is not this machine: `2 × A100-40GB, 16 cores`."""
     simulated: str = ""
     """`sim:…` where the GPUs are simulated."""
+    waits: Mapping[str, str] = field(default_factory=dict)
+    """Jobs that do not start at once, and why."""
+    course: Forecast | None = None
+    """How the queue is expected to run; `None` where no job says how long it takes."""
+    now: float = 0.0
+    """Unix seconds that the course begins at."""
 
     @property
     def fits(self) -> bool:
