@@ -108,9 +108,10 @@ def _step(window: Window) -> Verdict:
 def _loading(window: Window) -> Verdict | None:
     """It waits for data: for whom do the loaders wait?"""
     own, workers, cores = window.own_cpus, window.workers, window.cores
+    left = cores - min(window.other_cpus or 0.0, CROWD * cores)  # what others take a little of, the job cannot have
     if window.throttled_share is not None and window.throttled_share >= _THROTTLED:
         return _cpu(window, "a CPU quota holds it", "raise the quota that its cgroup sets; migctl sets none", ())
-    if own is not None and own >= BUSY * cores:
+    if own is not None and own >= BUSY * left:
         crowd = workers > cores
         lower = f"lower num_workers from {workers} to {cores}, " if crowd else ""
         return _cpu(
@@ -172,7 +173,7 @@ def _disk(window: Window) -> Verdict:
     stuck, iowait = window.blocked_processes, window.iowait_cpus
     facts = [f"{iowait:.1f} of its cores idle for a block device"] if iowait is not None else []
     facts += [f"{stuck:.1f} of its processes on average stuck in I/O"] if stuck else []
-    rate = window.last.read_mib_s
+    rate = window.read_mib_s
     facts += [f"reading {rate:.1f} MiB/s"] if rate is not None else []
     return Verdict(
         kind=Kind.DISK_BOUND,

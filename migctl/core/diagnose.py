@@ -19,6 +19,8 @@ _RESTING = 0.20
 """One core of a job above the first while its others are below the second: one process does all the work."""
 _SPARE = 0.5
 """Part of its cores up to which a job's peak use must lie before fewer are advised."""
+_FOUND = 0.3
+"""Part of what others use that must be found at processes: many short ones are never seen twice."""
 _ANYTHING = 0.02
 """CPUs below which a job does nothing at all: of that nothing is said."""
 _SLOWED = 0.90
@@ -96,7 +98,7 @@ def _others(seen: Window) -> Verdict | None:
     """Others on its cores. What cannot be seen is still said; what was looked for and not found is a gap in counting."""
     other, strangers = seen.other_cpus or 0.0, seen.last.strangers
     hidden = seen.last.unknown.get("strangers")
-    if sum(one.used_cpus for one in strangers) < other / 2 and hidden is None:
+    if sum(one.used_cpus for one in strangers) < _FOUND * other and hidden is None:
         return None
     who = ", ".join(f"{one.command} (pid {one.pid}, {one.used_cpus:.1f} CPUs)" for one in strangers[:3])
     who = who or f"who they are is n/a ({hidden})"

@@ -37,6 +37,7 @@ class Window:
     pressure_cpu_share: float | None
     pressure_io_share: float | None
     blocked_processes: float | None
+    read_mib_s: float | None
     activity_share: float | None
     loads: tuple[float, ...]
     """Of each logical CPU of the job, ascending; empty where unknown."""
@@ -85,6 +86,7 @@ def window(readings: Sequence[Reading], name: str, seconds: float) -> Window | N
         pressure_cpu_share=_mean(found, lambda r: r.pressure_cpu_share),
         pressure_io_share=_mean(found, lambda r: r.pressure_io_share),
         blocked_processes=_mean(found, lambda r: r.blocked_processes),
+        read_mib_s=_mean(found, lambda r: r.read_mib_s),
         activity_share=_mean(found, lambda r: r.instance.activity_share if r.instance is not None else None),
         loads=_loads(found),
     )

@@ -24,7 +24,9 @@ from migctl.watch.roster import Watched, running
 _ROSTER_EVERY_S: Final = 5.0
 _PINS_EVERY: Final = 5
 """Readings between two looks at where all threads of a job may run; with something wrong, every time."""
-_STRANGERS_EVERY_S: Final = 2.0
+_STRANGERS_FIRST_S: Final = 1.0
+_STRANGERS_EVERY_S: Final = 5.0
+"""Between the first two looks at all processes of the machine, and between later ones: each takes milliseconds."""
 _SHORTEST_S: Final = 0.05
 """Less than a few ticks of the kernel's clock says nothing."""
 
@@ -196,8 +198,9 @@ class Sampler:
         if not crowded:
             return jobs
         if now_s >= self._strangers_due_s:
+            lapsed = now_s > self._strangers_due_s + _STRANGERS_EVERY_S
             self._strangers.scan()
-            self._strangers_due_s = now_s + _STRANGERS_EVERY_S
+            self._strangers_due_s = now_s + (_STRANGERS_FIRST_S if lapsed else _STRANGERS_EVERY_S)
         own = frozenset(pid for one in self._followed.values() for pid in one.meter.pids())
         found: dict[str, tuple[Stranger, ...]] = {job.name: self._strangers.on(job.cpus, own) for job in crowded}
         hidden = self._strangers.hidden() if not all(found.values()) else None

@@ -22,12 +22,23 @@ from tests.support.program import BOARD, Program
 
 TRAINING = Path(__file__).with_name("provoked_training.py")
 CPUS = sorted(os.sched_getaffinity(0))
-PATIENCE = Patience(start_s=0.3, window_s=2.0, one_process_s=2.5, idle_s=3.0, moment_s=0.5, throttled_s=2.0)
+PATIENCE = Patience(start_s=0.3, window_s=1.5, one_process_s=2.0, idle_s=2.5, moment_s=0.5, throttled_s=1.5)
 """A tenth of what people are given: the situations here hold from the first moment."""
-WATCHED_S = 3.5
+WATCHED_S = 2.5
 EVERY_S = 0.2
 
-BURN = "import os\ntry: os.nice({nice})\nexcept OSError: pass\nos.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass\n"
+BURN = """\
+import os
+os.setsid()
+try:
+    os.nice(-5)
+    open("/proc/self/autogroup", "w").write("-5")
+except OSError:
+    pass
+os.sched_setaffinity(0, {%d})
+while True:
+    pass
+"""
 OUT_OF_SHM = """\
 import mmap, os, subprocess, sys
 folder = sys.argv[1]
@@ -70,10 +81,8 @@ GROUPS: Mapping[str, Mapping[str, Situation]] = {
         "loader": Situation(words=("--load-cpu", "0.02", "--step", "0.002"), kind=Kind.CPU_BOUND, cpus=str(CPUS[0])),
         "step": Situation(words=("--load-cpu", "0.001", "--step", "0.05"), kind=Kind.GPU_BOUND, cpus=str(CPUS[-1])),
     },
-    "disk": {
+    "disk-and-stranger": {
         "disk": Situation(words=("--step", "0.002"), kind=Kind.DISK_BOUND, cpus=str(CPUS[-1]), slow_disk=True),
-    },
-    "stranger": {
         "stranger": Situation(
             words=("--load-cpu", "0.02", "--step", "0.002", "--nice", "0"),
             kind=Kind.OVERSUBSCRIBED,
@@ -168,7 +177,7 @@ def burning(cpus: Sequence[int]) -> Iterator[None]:
     """Processes of nobody's that use these CPUs."""
     with contextlib.ExitStack() as stack:
         for cpu in cpus:
-            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", BURN.format(cpu=cpu, nice=0)]))
+            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", BURN % cpu]))
             stack.callback(process.kill)
         yield
 
@@ -205,7 +214,7 @@ def watch(
     """What a watcher says of these jobs after a while."""
     session = Session(environ=program.environ, nvml=program.environ["MIGCTL_NVML"] or BOARD)
     said: Mapping[str, tuple[Verdict, ...]] = {}
-    with Watcher(Sampler(session, gpu_every_s=1.0, span_s=2.0), PATIENCE) as watcher:
+    with Watcher(Sampler(session, gpu_every_s=1.0, span_s=1.5), PATIENCE) as watcher:
         begun: float | None = None
         deadline = time.monotonic() + 20
         while (begun is None or time.monotonic() < begun + WATCHED_S) and time.monotonic() < deadline and not until():

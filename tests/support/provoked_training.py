@@ -32,8 +32,11 @@ def main() -> None:
         Path(folder, "cgroup.procs").write_text(str(os.getpid()), "ascii")
     try:
         os.nice(given.nice)
+        Path("/proc/self/autogroup").write_text(
+            str(given.nice), "ascii"
+        )  # where sessions share CPUs, it is theirs that counts
     except OSError:
-        pass  # only root may
+        pass  # only root may, and not every kernel has it
     if given.load_disk:
         make(Path(given.load_disk))
     if given.narrow:

@@ -105,7 +105,7 @@ CASES: Mapping[str, tuple[dict[str, Any], list[Kind]]] = {
     ),
     "more at work than the job's processes, and nobody found": ({"own_cpus": 1.0, "busy_cpus": 4.0}, []),
     "others on its cores, and it never waits for one": (
-        {"own_cpus": 1.0, "busy_cpus": 4.0, "wait_share": 0.01, "strangers": A_STRANGER, "queued_threads": 0.02},
+        {"own_cpus": 2.6, "busy_cpus": 4.0, "wait_share": 0.01, "strangers": A_STRANGER, "queued_threads": 0.02},
         [Kind.GPU_BOUND],
     ),
     "one process, no workers": (
