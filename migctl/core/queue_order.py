@@ -97,8 +97,9 @@ def line_up(
 
 
 def _missing(needs: tuple[str, ...], states: Mapping[str, JobState]) -> Reason | None:
+    missing: tuple[str, ...]
     if len(needs) == 1:
-        missing = needs if states.get(needs[0]) is not JobState.SUCCEEDED else ()
+        missing = needs if states.get(needs[0]) is not JobState.SUCCEEDED else ()  # by far the most common
     else:
         missing = tuple([need for need in needs if states.get(need) is not JobState.SUCCEEDED])
     return Reason(why=Why.NEEDS, words=f"waits for {listed(missing)}", jobs=missing) if missing else None
