@@ -15,11 +15,13 @@ from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
 from migctl.core.pictures import gpu_pictures, pool_view
 from migctl.core.plan import Auto, ByInstance, Plan
+from migctl.core.progress import Progress
 from migctl.core.sizes import options
 from migctl.core.steps import sentence
+from migctl.core.submission import requeued
 from migctl.core.topology import Topology, flat
 from migctl.core.views.plan import ConflictView, Contender, PlanView
-from migctl.core.wave import Wave
+from migctl.core.wave import Wave, lay_out_run
 from migctl.core.ways import ways
 from migctl.core.workers import reserved_cores
 from migctl.engine.apply import read_only
