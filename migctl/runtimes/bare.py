@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from migctl.core.observed import Unit
 from migctl.core.record import JobState, Record
+from migctl.core.supervisor import supervised
 from migctl.runtimes import proc
 from migctl.runtimes.logfile import ended_within
 
 FILES_GONE = "its files in the state directory are gone; its process goes on"
 _MARK = "pid"
-_SHIM = "/shim.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,9 @@ class Bare:
         """Pid and start time of its supervisor, while that lives: it ends what the job leaves behind."""
         parent = proc.parent(self.pid)
         ticks = proc.start_ticks(parent) if parent is not None else None
-        if parent is None or ticks is None or not is_shim(proc.words(parent)):
+        if parent is None or ticks is None or supervised(proc.words(parent)) is None:
             return None
         return parent, ticks
-
-
-def is_shim(words: Sequence[str]) -> bool:
-    """Whether a command line is a supervisor's: `python -I -S …/shim.py LOCK READY …`."""
-    return len(words) > 5 and list(words[1:3]) == ["-I", "-S"] and words[3].endswith(_SHIM)
 
 
 def with_bare(units: Sequence[Unit], records: Iterable[Record], boot_id: str) -> tuple[Unit, ...]:

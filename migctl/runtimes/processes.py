@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from migctl.core.cpuset import CpuSet
 from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.core.record import JobState
+from migctl.core.supervisor import told_words
 from migctl.errors import Busy, HostError, MigctlError, Notice, PlanError, Problems
 from migctl.runtimes import proc
 from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt, disk_full
@@ -161,7 +162,7 @@ class Processes:
                 "user": launch["user"] and tuple(launch["user"]),
                 "boot_id": proc.boot_id(),
             }
-            words = [f"{launch['run']}/{launch['job']}", launch.get("device") or "-"]
+            words = told_words(launch["run"], launch["job"], launch.get("device"))
             with started_shim(lock, words, {CARRIED: carried(launch.get("labels", {}))}) as (go, ready):
                 send_task(go, task)
                 answer = read_answer(ready)

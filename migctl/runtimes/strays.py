@@ -16,8 +16,9 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.labels import LABEL
 from migctl.core.observed import Unit
 from migctl.core.record import JobState
+from migctl.core.supervisor import supervised
 from migctl.runtimes import proc
-from migctl.runtimes.bare import FILES_GONE, Bare, is_shim
+from migctl.runtimes.bare import FILES_GONE, Bare
 
 CARRIED: Final = "MIGCTL_UNIT"
 """In a supervisor's environment: its job's labels, as JSON."""
@@ -40,20 +41,20 @@ def living() -> list[Leftover]:
 
     A job whose supervisor is dead is only known by what it was handed: its run, its job and the log that it writes to.
     """
-    supervised: set[int] = set()
+    watched: set[int] = set()
     found: list[Leftover] = []
     others: list[int] = []
     for pid in proc.pids():
         words = proc.words(pid)
-        if is_shim(words):
+        if supervised(words) is not None:
             main = _main_of(pid)
             labels = _labels(pid)
             if main is not None and labels is not None:
-                supervised.add(main.pid)
+                watched.add(main.pid)
                 found.append(_leftover(main, labels))
         elif words:
             others.append(pid)
-    return [*found, *(one for pid in others if pid not in supervised and (one := _orphan(pid)) is not None)]
+    return [*found, *(one for pid in others if pid not in watched and (one := _orphan(pid)) is not None)]
 
 
 def _main_of(shim: int) -> Bare | None:
@@ -63,7 +64,7 @@ def _main_of(shim: int) -> Bare | None:
         for pid in proc.children(shim)
         if (stat := proc.stat(pid)) is not None and not stat.ended
     )
-    if not children or is_shim(proc.words(children[0][1])):
+    if not children or supervised(proc.words(children[0][1])) is not None:
         return None
     ticks, pid = children[0]
     return Bare(pid, ticks)

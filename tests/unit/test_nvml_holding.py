@@ -12,9 +12,13 @@ import pytest
 
 from migctl.nvml.codes import Code
 from migctl.nvml.simdevices import gpu_node
+from migctl.nvml.simholders import holders
 from migctl.nvml.simmodel import SimProcess
 from migctl.nvml.simstate import SimState
 from migctl.nvml.simulator import Simulator
+from migctl.runtimes.processes import Processes
+from tests.support.launches import job, launch
+from tests.support.other_user import NOBODY, as_user, needs_root
 from tests.support.simulated_nvml import A100_1G, A100_2G, A100_3G, C2, NO_PROCESS, create, refusal, simulate
 
 
@@ -174,3 +178,18 @@ def test_a_mode_change_that_resets_the_gpu_can_give_it_another_minor(
     assert nvml.nvmlDeviceGetMinorNumber(gpu) == minor
     assert [node.name for node in (tmp_path / "dev").glob("nvidia[0-9]")] == [f"nvidia{minor}"]
     assert f"gpu{minor}/gi0/access" in (tmp_path / "dev/mig-minors").read_text()
+
+
+@needs_root
+def test_a_job_of_another_user_holds_its_device_although_its_environment_may_not_be_read(tmp_path: Path) -> None:
+    device, other = "MIG-11111111-2222-3333-4444-555555555555", "MIG-66666666-7777-8888-9999-aaaaaaaaaaaa"
+    processes = Processes({"PATH": "/usr/bin:/bin"})
+    handle = processes.create(launch(job(), tmp_path, mig_uuid=device))
+    unit = processes.start(handle)
+    try:
+        held = as_user(NOBODY, lambda: dict(holders([device, other])))
+    finally:
+        processes.stop(handle, 0)
+
+    assert held == {device: [unit.pid], other: []}
+    assert as_user(NOBODY, lambda: dict(holders([device]))) == {device: []}
