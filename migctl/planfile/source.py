@@ -16,6 +16,7 @@ LARGEST_BYTES = 1 << 20
 """More than any plan written by hand or by a generator for one machine needs."""
 
 _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_BREAKS = "\r\n\x85\u2028\u2029"
 _NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that are not allowed in a YAML stream (YAML 1.2.2, 5.1)."""
 _LONGEST_EXCERPT = 240
@@ -45,8 +46,9 @@ class Source:
         line = bisect_right(self.starts, offset)
         start = self.starts[line - 1]
         column = offset - start + 1
-        end = _BREAK.search(self.text, start)
-        excerpt = self.text[start : end.start() if end else len(self.text)]
+        # As much of the line as is needed to tell whether it is too long: a file may be one line with thousands of places.
+        end = min(self.starts[line] if line < len(self.starts) else len(self.text), start + _LONGEST_EXCERPT + 2)
+        excerpt = self.text[start:end].rstrip(_BREAKS)
         if len(excerpt) > _LONGEST_EXCERPT:
             excerpt = excerpt[:_LONGEST_EXCERPT] if column <= _LONGEST_EXCERPT else ""
         return Where(self.name, line, column, excerpt)

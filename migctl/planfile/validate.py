@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -36,7 +36,7 @@ def validated(model: type[Model], entries: Mapping[str, Node], report: Report) -
     """The model of these entries, and the keys that are wrong and therefore left out of it."""
     wrong: set[str] = set()
     try:
-        with _no_plugins():
+        with nullcontext() if model.__pydantic_complete__ else _no_plugins():
             made = model.model_validate(entries)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
