@@ -6,6 +6,7 @@ import os
 import select
 import time
 from collections.abc import Iterable, Iterator
+from io import FileIO
 
 from migctl.errors import HostError
 
@@ -15,13 +16,9 @@ _PAUSE_S = 0.1
 
 def read_log(path: str, *, tail: int | None) -> Iterator[bytes]:
     """The bytes of the last `tail` lines (`None` = all); nothing where there is no file."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
+    if (file := _opened(path, tail)) is None:
         return
-    with os.fdopen(fd, "rb", buffering=0) as file:
-        if tail is not None:
-            file.seek(_tail_start(fd, tail))
+    with file:
         while piece := file.read(_BLOCK):
             yield piece
 
@@ -29,13 +26,9 @@ def read_log(path: str, *, tail: int | None) -> Iterator[bytes]:
 def follow_log(path: str, *, tail: int | None, writer: int | None) -> Iterator[bytes]:
     """`read_log`, then what is added until the process of the pidfd `writer` ends; closes `writer`."""
     try:
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
+        if (file := _opened(path, tail)) is None:
             return
-        with os.fdopen(fd, "rb", buffering=0) as file:
-            if tail is not None:
-                file.seek(_tail_start(fd, tail))
+        with file:
             over = writer is None
             while True:
                 while piece := file.read(_BLOCK):
@@ -46,6 +39,18 @@ def follow_log(path: str, *, tail: int | None, writer: int | None) -> Iterator[b
     finally:
         if writer is not None:
             os.close(writer)
+
+
+def _opened(path: str, tail: int | None) -> FileIO | None:
+    """The log where its last `tail` lines begin; `None` where there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    file = FileIO(fd, "rb")
+    if tail is not None:
+        file.seek(_tail_start(fd, tail))
+    return file
 
 
 def ended_within(pidfd: int | None, timeout_s: float | None) -> bool:
