@@ -14,7 +14,7 @@ from migctl.core.decision import Start
 from migctl.core.mig import Placement
 from migctl.core.queue_order import Line, line_up, listed
 from migctl.core.record import JobState
-from migctl.core.reservation import LOOK_BACK, Impatience, ranks
+from migctl.core.reservation import LOOK_BACK, Impatience, numbered
 from migctl.core.situation import Situation
 from migctl.core.turn import WHOLE_GPU, WHOLE_PLACEMENT, History, Site, Spare, Stay, Turn
 
@@ -68,7 +68,7 @@ class _Course:
         self.now = situation.now
         self.durations = durations
         self.turns = {turn.name: turn for turn in situation.turns}
-        self.rank = ranks(situation.turns, self.turns.keys())
+        self.order = numbered(situation.turns)
         self.states = dict(situation.states)
         self.stays = [list(site.stays) for site in situation.sites]
         self.spares = [list(site.spares) for site in situation.sites]
@@ -136,7 +136,7 @@ class _Course:
             lent=frozenset(self.lent),
             history=started,
         )
-        impatience = Impatience(self.situation.turns, started, self.situation.patience, self.now, self.rank)
+        impatience = Impatience(self.situation.turns, started, self.situation.patience, self.now, self.order)
         choice = choose(line, self.running, now, impatience)
         for start in choice.starts:
             self._begin(self.turns[start.job], start)

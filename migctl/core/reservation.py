@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from heapq import nlargest
 from itertools import chain
 from typing import Final
@@ -69,10 +68,6 @@ def _end(stay: Stay, now: float) -> float | None:
     return stay.ends_at if stay.ends_at is not None and stay.ends_at > now else None
 
 
-Rank = tuple[int, int]
-"""Where a job stands in the queue: the smaller, the earlier."""
-
-
 class Impatience:
     """Who has waited long enough.
 
@@ -81,7 +76,7 @@ class Impatience:
         history: what happened.
         patience: the limits.
         now: Unix seconds.
-        rank: `ranks` of all of them, where that is known already.
+        numbers: `numbered(turns)`, where that is known already.
     """
 
     def __init__(
@@ -90,11 +85,11 @@ class Impatience:
         history: History,
         patience: Patience,
         now: float,
-        rank: Mapping[str, Rank] | None = None,
+        numbers: Mapping[str, int] | None = None,
     ) -> None:
         self._turns, self._history, self._patience, self._now = turns, history, patience, now
-        self._starts: tuple[Sequence[tuple[float, str]], Mapping[str, Rank]] | None = None
-        self._rank = rank
+        self._numbers = numbers
+        self._latest: Sequence[tuple[float, tuple[int, int]]] | None = None
         self._stages: dict[int, float] = {}
 
     def since(self, turn: Turn) -> float:
@@ -129,22 +124,27 @@ class Impatience:
         """Jobs behind it that were started since then; counted up to the limit."""
         if len(self._history.started) < self._patience.passed:
             return 0
-        if self._starts is None:
+        if self._numbers is None:
+            self._numbers = numbered(self._turns)
+        if self._latest is None:
             latest = nlargest(LOOK_BACK, ((at, name) for name, at in self._history.started.items()))
-            self._starts = latest, self._rank or ranks(self._turns, {name for _, name in latest})
-        starts, rank = self._starts
-        mine = rank.get(turn.name) or ranks(self._turns, {turn.name})[turn.name]
+            self._latest = [(at, self._rank(self._numbers[name])) for at, name in latest if name in self._numbers]
+        mine = self._rank(self._numbers[turn.name])
         passed = 0
-        for at, name in starts:
+        for at, other in self._latest:
             if at <= since or passed >= self._patience.passed:
                 break
-            passed += name in rank and rank[name] > mine
+            passed += other > mine
         return passed
 
+    def _rank(self, number: int) -> tuple[int, int]:
+        """Where a job stands in the queue: the smaller, the earlier."""
+        return -self._turns[number].priority, number
 
-def ranks(turns: Sequence[Turn], names: AbstractSet[str]) -> dict[str, Rank]:
-    """The ranks of some jobs."""
-    return {turn.name: (-turn.priority, n) for n, turn in enumerate(turns) if turn.name in names}
+
+def numbered(turns: Sequence[Turn]) -> dict[str, int]:
+    """The jobs' places in the plan."""
+    return {turn.name: n for n, turn in enumerate(turns)}
 
 
 LOOK_BACK: Final = 512
