@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -56,16 +56,23 @@ class _Read:
     model: JobModel
     wrong: frozenset[str]
 
-    def with_own(self, own: _Read) -> _Read:
-        """These and a variant's own, which are other keys."""
-        values = {key: getattr(own.model, key) for key in own.nodes if key not in own.wrong}
-        return _Read({**self.nodes, **own.nodes}, self.model.model_copy(update=values), self.wrong | own.wrong)
+    def only(self, keys: Collection[str]) -> _Read:
+        """Those of some keys; the model still has the others."""
+        return _Read(
+            {key: self.nodes[key] for key in keys if key in self.nodes}, self.model, self.wrong.intersection(keys)
+        )
+
+    def joined(self, other: _Read) -> _Read:
+        """These and the entries of other keys."""
+        values = {key: getattr(other.model, key) for key in other.nodes if key not in other.wrong}
+        return _Read({**self.nodes, **other.nodes}, self.model.model_copy(update=values), self.wrong | other.wrong)
 
 
 def drafts(jobs: MappingNode, defaults: MappingNode | None, scope: Scope, report: Report) -> list[Draft]:
     """All jobs in the file's order; mistakes go to the report."""
     base = known_entries(defaults, report, JOB_KEYS, in_job=True) if defaults is not None else {}
-    _check_unused(base, scope, report)
+    # With every job too; those that each job replaces would otherwise hide their mistakes.
+    inherited = _read({key: value for key, value in base.items() if not _varies(value)}, scope, report)
     found: list[Draft] = []
     for origin, node in jobs.entries.items():
         key = jobs.keys[origin]
@@ -84,13 +91,15 @@ def drafts(jobs: MappingNode, defaults: MappingNode | None, scope: Scope, report
                 "make several plans",
             )
             break
-        inherited = _inherited_volumes(base, own)
+        volumes = _inherited_volumes(base, own)
         used: set[str] = set()
         varying = {key: value for key, value in entries.items() if _varies(value)}
-        shared = _read({key: value for key, value in entries.items() if key not in varying}, scope, report)
+        kept = [key for key, value in entries.items() if value is base.get(key) and key not in varying]
+        mine = {key: value for key, value in entries.items() if key not in varying and key not in kept}
+        shared = _read(mine, scope, report).joined(inherited.only(kept))
         for variant in variants:
             here = scope.variant(dict(variant)) if "matrix" in entries else scope
-            read = shared.with_own(_read(varying, here, report)) if varying else shared
+            read = shared.joined(_read(varying, here, report)) if varying else shared
             used |= here.used
             for number in range(1, replicas + 1):
                 name = names.expanded(origin, variant, number if replicas > 1 else None) if named else origin
@@ -102,7 +111,7 @@ def drafts(jobs: MappingNode, defaults: MappingNode | None, scope: Scope, report
                         nodes=read.nodes,
                         model=read.model,
                         wrong=read.wrong,
-                        inherited_volumes=inherited,
+                        inherited_volumes=volumes,
                     )
                 )
         _notice_unused(origin, entries.get("matrix"), used, report)
@@ -199,12 +208,6 @@ def _read(entries: Mapping[str, Node], scope: Scope, report: Report) -> _Read:
 def _varies(value: Node) -> bool:
     """Whether it differs from variant to variant; all else is read once for them all, since a matrix may make thousands."""
     return value.dollar and any("${matrix." in part.text for part in walk(value))
-
-
-def _check_unused(base: Mapping[str, Node], scope: Scope, report: Report) -> None:
-    """Defaults are checked with every job; those that each job replaces would otherwise hide their mistakes."""
-    plain = {key: value for key, value in base.items() if key not in ("matrix", "replicas") and not _varies(value)}
-    _read(plain, scope, report)
 
 
 def _variants(entries: Mapping[str, Node], scope: Scope, report: Report) -> list[tuple[tuple[str, str], ...]]:
