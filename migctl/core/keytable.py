@@ -193,7 +193,7 @@ JOB_KEYS: Mapping[str, Row] = {
     "storage": _same("MIGCTL_NUM_WORKERS"),
     "matrix": _row("a container each", "a process each", "a service each", "a line each", "--array", "an Indexed Job"),
     "replicas": _row("a container each", "a process each", "a service each", "a line each", "--array", "an Indexed Job"),
-    "needs": _row("the queue", "the queue", "depends_on: service_completed_successfully",
+    "needs": _row("the queue", "the queue", Partly("profiles: what runs later is started by hand", "nobody looks whether the needed jobs succeeded"),
                   "later rounds, if the need succeeded",
                   "--dependency=afterok, --kill-on-invalid-dep=yes",
                   Unsupported("a Job waits for no other; apply the next when the first has succeeded (kubectl wait)")),

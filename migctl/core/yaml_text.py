@@ -59,8 +59,8 @@ def scalar(value: str | int | bool | None) -> str:
 
 
 def _comment(line: str) -> str:
-    # A line break in a comment would end it.
-    return f"# {' '.join(line.splitlines())}".rstrip()
+    # A line break would end it, and what may not stand in YAML may not stand in its comments either.
+    return f"# {_NOT_IN_BLOCK.sub(chr(0xFFFD), ' '.join(line.splitlines()))}".rstrip()
 
 
 def _block(value: Value, indent: str) -> Iterator[str]:

@@ -46,25 +46,31 @@ def _project(name: str) -> str:
 
 
 def _instructions(rounds: Rounds, variables: Mapping[str, str]) -> list[str]:
-    """What to do before and after `docker compose up`."""
-    if not variables:
-        return ["docker compose up -d; docker compose wait SERVICE; docker compose down"]
+    """What to do before and after `docker compose up`; a later round is started by the names of its services."""
     lines: list[str] = []
     for number, round_ in enumerate(rounds.rounds, 1):
         made = [a for a in round_ if a.job.name in variables]
-        which = f" --profile round-{number}" if number > 1 else ""
         if number > 1:
-            lines += ["", f"Round {number}, when those before have ended and their instances are gone:"]
-        lines += [
-            "1. as root, with MIG mode on: make the GPU instances; `nvidia-smi -L` then lists their UUIDs",
-            *(f"     {line}" for line in create_line(made, rounds.names)),
-            "2. write the UUIDs into the file .env beside this one:",
-            *(f"     {variables[a.job.name]}=MIG-…    ({_told(a)})" for a in made),
-            f"3. docker compose{which} up -d",
-            f"4. when they have ended: docker compose{which} down, and take the instances away again:",
-            *(f"     {line}" for line in destroy_lines(made, rounds.names)),
-        ]
-    return lines
+            lines += ["", f"Round {number}, when those before have ended{_needs(round_)} and their instances are gone:"]
+        if made:
+            lines += [
+                "- as root, with MIG mode on: make the GPU instances; `nvidia-smi -L` then lists their UUIDs",
+                *(f"    {line}" for line in create_line(made, rounds.names)),
+                "- write the UUIDs into the file .env beside this one:",
+                *(f"    {variables[a.job.name]}=MIG-…    ({_told(a)})" for a in made),
+            ]
+        services = "" if number == 1 else " --no-deps " + " ".join(a.job.name for a in round_)
+        lines.append(f"- docker compose up -d{services}")
+        if made:
+            lines += ["- when they have ended: take the instances away again"]
+            lines += [f"    {line}" for line in destroy_lines(made, rounds.names)]
+    profiles = "".join(f" --profile round-{number}" for number in range(2, len(rounds.rounds) + 1))
+    return [*lines, "", f"At the end: docker compose{profiles} down"]
+
+
+def _needs(round_: Iterable[Assignment]) -> str:
+    needed = dict.fromkeys(need for a in round_ for need in a.job.needs)
+    return f" ({', '.join(needed)} with success)" if needed else ""
 
 
 def _told(a: Assignment) -> str:
@@ -74,7 +80,10 @@ def _told(a: Assignment) -> str:
 
 def _service(a: Assignment, rounds: Rounds, variable: str | None, round_: int, exporter: Exporter) -> Value:
     job = a.job
-    device = f"${{{variable}:?{_told(a)}}}" if variable else (a.instance_uuid or rounds.names[a.gpu_uuid])
+    device = a.instance_uuid or rounds.names[a.gpu_uuid]
+    if variable:
+        # Compose looks at every service's variables, also at those of rounds whose instances are not there yet.
+        device = f"${{{variable}:?{_told(a)}}}" if round_ == 1 else f"${{{variable}:-}}"
     mark = "MIGCTL-DEVICE-OF-THIS-SERVICE"
     told = handed(a, rounds.plan, container=True, device=mark, user=exporter.name)
     own = {name: "".join(resolved((value,), told)) for name, value in job.environment}
@@ -111,7 +120,6 @@ def _service(a: Assignment, rounds: Rounds, variable: str | None, round_: int, e
 def _options(job: Job, plain: Plain) -> dict[str, Value]:
     """The keys that are Compose's own, where the job gives them."""
     optional: dict[str, Value] = {
-        "depends_on": {need: {"condition": "service_completed_successfully"} for need in job.needs},
         "pull_policy": job.pull_policy if job.pull_policy != "missing" else "",
         "working_dir": plain(job.working_dir or ""),
         "volumes": [_volume(volume, plain) for volume in job.volumes],

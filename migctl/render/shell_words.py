@@ -61,4 +61,5 @@ def here_document(text: str, mark: str = "END") -> tuple[str, str]:
 def _variable(reference: Reference) -> str:
     if not reference.sign:
         return f'"${{{reference.name}}}"'
-    return f'"${{{reference.name}:{reference.sign}{_SPECIAL.sub(chr(92) + chr(92) + "1", reference.word)}}}"'
+    escaped = _SPECIAL.sub(r"\\\1", reference.word)
+    return f'"${{{reference.name}:{reference.sign}{escaped}}}"'

@@ -61,11 +61,14 @@ def _instance(job: JobSketch, uuid: str, where: str) -> None:
 
 
 def gpu_variable(job: JobSketch, name: str, value: str) -> bool:
-    """Whether this variable chooses a GPU; its choice becomes keys of the job then.
+    """Whether this variable chooses a GPU, or is migctl's own; its choice becomes keys of the job then.
 
     Raises:
         PlanError: as `set_devices`.
     """
+    if name.startswith("MIGCTL_"):
+        job.leave(f"{name}={shown(value)}", "migctl hands it to the job itself")
+        return True
     if OTHER_VARIABLES.fullmatch(name):
         job.leave(f"{name}={shown(value)}", "it would choose GPUs past the plan")
         return True
