@@ -154,13 +154,13 @@ def whole_profile(gpu: Gpu) -> Profile:
 class Patience:
     """When a job has waited long enough for room to be kept free for it; either limit is enough.
 
-    Room that empties for a large job is idle meanwhile. In the benchmark (scripts/bench/queueing.py) half of `passed` costs up to
-    4 % of the makespan, twice as much gains as much; an age of a day costs up to 8 %, as it is reached before anybody was passed
-    often. So the age is for the few and very long jobs that pass nobody often.
+    Room that empties for a large job is idle meanwhile. In the benchmark (scripts/bench/queueing.py, no durations known) two
+    thirds of `passed` cost 3 % of the makespan, a third 6 %, and an age of a day up to 8 %, as it is reached before anybody was
+    passed often. So the age is for the few and very long jobs.
     """
 
     age_s: float = 3 * 86400.0
-    passed: int = 16
+    passed: int = 24
     """Jobs behind it in the queue that were started since it could have been."""
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from migctl.core import packing
 from migctl.core.mig import Gpu, Placement
 from migctl.core.queue import decide
 from migctl.core.record import JobState
+from migctl.core.recut import recut
 from migctl.core.situation import Situation
 from migctl.core.turn import History, Patience, Site, Spare, Stay, Turn, Why, Wish
-from tests.support.brute_force import layouts
+from tests.support.brute_force import Instance, allowed, layouts
 from tests.support.queue_cases import after, ended, fits, gpu_of, impossible, starts, wish, wrong
 
 BOARDS = ("a30", "a100-40gb", "h100-sxm5-80gb", "rtx-pro-6000-blackwell-96gb")
@@ -212,6 +215,38 @@ def test_who_starts_on_one_gpu_is_what_trying_every_layout_gives(board: str, dat
             chosen.append(name)
 
     assert [start.job for start in decide(situation).starts] == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(["a30", "a100-40gb"]), st.data())
+def test_no_layout_destroys_fewer_instances_of_ended_jobs(board: str, data: st.DataObject) -> None:
+    gpu = gpu_of(board)
+    site, _ = data.draw(sites(gpu))
+    rules = packing.grid(gpu.profiles)
+    taken = packing.used(rules, ((s.placement, s.profile_id) for s in site.stays))
+    items = tuple(sorted(data.draw(st.lists(st.integers(0, len(rules.profiles) - 1), min_size=1, max_size=3))))
+    spares = tuple((n, s.placement, True) for s in site.spares if (n := rules.position(s.profile_id)) is not None)
+    found = recut(rules, taken, spares, items)
+    there = [(s.placement, rules.profiles[rules.position(s.profile_id) or 0]) for s in site.stays]
+    left = [(place, rules.profiles[n]) for n, place, _ in spares]
+    fewest = [
+        len(left) - kept
+        for seats in layouts(gpu, [rules.profiles[n] for n in items], there)
+        # One that is taken over is neither destroyed nor kept beside the new ones.
+        for kept in [
+            _most_kept(gpu, list(seats), [one for one in left if one not in seats]) + sum(s in left for s in seats)
+        ]
+    ]
+
+    if found is None:
+        assert not fewest
+    else:
+        assert len(found.destroyed) == min(fewest)
+
+
+def _most_kept(gpu: Gpu, seats: list[Instance], left: list[Instance]) -> int:
+    sizes = range(len(left), -1, -1)
+    return next(size for size in sizes if any(allowed(gpu, [*seats, *some]) for some in combinations(left, size)))
 
 
 def until_all_have_started(situation: Situation, lasts: Callable[[str], float]) -> dict[str, float]:
