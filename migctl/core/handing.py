@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from migctl.core.decision import Start
 from migctl.core.record import Action, Ownership, Record
 from migctl.core.steps import Chain, chain
-from migctl.core.turn import Spare
+
+if TYPE_CHECKING:
+    from migctl.core.decision import Start
+    from migctl.core.turn import Spare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +75,13 @@ def handings(starts: Sequence[Start], records: Mapping[str, Record]) -> Handing:
 
 
 def sole_owners(records: Mapping[str, Record]) -> dict[str, Record]:
-    """Each instance belongs to the last who got it.
+    """Each instance belongs to the job that uses it, or to the last who did.
 
-    A crash can lie between writing the job that takes over and the one that gives: then both records name the instance.
+    A crash can lie between writing the job that takes over and the one that gives: then both records name the instance. Only
+    one of these can be alive, whatever a clock that was set back says of their age.
+
+    Args:
+        records: settled ones, by job.
     """
     last: dict[tuple[str, int, str], Record] = {}
     for record in records.values():
@@ -82,7 +89,7 @@ def sole_owners(records: Mapping[str, Record]) -> dict[str, Record]:
             continue
         key = (record.instance.gpu_uuid, record.instance.gi_id, record.instance.boot_id)
         known = last.get(key)
-        if known is None or (known.created_at or 0.0, known.job) < (record.created_at or 0.0, record.job):
+        if known is None or _claim(known) < _claim(record):
             last[key] = record
     return {
         name: record
@@ -92,6 +99,10 @@ def sole_owners(records: Mapping[str, Record]) -> dict[str, Record]:
         else replace(record, instance=None)
         for name, record in records.items()
     }
+
+
+def _claim(record: Record) -> tuple[bool, float, str]:
+    return (not record.state.ended, record.created_at or 0.0, record.job)
 
 
 def _key(spare: Spare) -> tuple[str, int]:

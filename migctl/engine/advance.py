@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from migctl.core.attempts import due_again
 from migctl.core.choices import Reboot, RuntimeName
+from migctl.core.entries import Queue
 from migctl.core.events import Event
 from migctl.core.plan import Plan
 from migctl.core.progress import Progress
 from migctl.core.record import JobState, Record, StoppedBy
 from migctl.core.run import Run
-from migctl.core.submission import Queue, Submission
+from migctl.core.submission import Submission
 from migctl.core.wave import Wave, next_wave
 from migctl.engine.apply import Workshop
 from migctl.engine.claiming import claim
@@ -27,7 +28,9 @@ from migctl.errors import Busy
 from migctl.store.ledger import Ledger
 
 LOCK_WAIT_S = 60.0
-"""An `up` or a `down` of the same run, or anybody who makes instances, holds the locks about so long at most."""
+"""Anybody who makes instances holds the machine about so long at most; meanwhile no other run could start anything either."""
+RUN_LOCK_WAIT_S = 1.0
+"""A `down` or `stop` of the same run lasts as long as a job's grace, and other runs do not wait for that."""
 LOOK_AGAIN_S = 30.0
 """What others hold ends without telling: so often it is looked at while a job waits for nothing of the run's own."""
 PUT_OFF_S = 30.0
@@ -43,8 +46,8 @@ class Memory:
     """Of the submission's file."""
     blocked: dict[tuple[str, int], float] = field(default_factory=dict)
     """Instances that could not be destroyed → when that may be tried again."""
-    put_off: dict[str, float] = field(default_factory=dict)
-    """Jobs whose instance could not be made → not before when."""
+    put_off: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """Jobs whose instance could not be made → not before when, and why."""
     last_start: float = 0.0
 
 
@@ -66,6 +69,8 @@ class Turn:
     over: bool = False
     """Nothing of the run is left to be done."""
     plan: Plan | None = None
+    queue: Queue | None = None
+    """As it was: whoever acts on `over` looks first whether it still is."""
 
 
 def advance(
@@ -79,7 +84,7 @@ def advance(
     """
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True))
-        stack.enter_context(session.run_lock(name, wait_s=LOCK_WAIT_S, cancel=cancel))
+        stack.enter_context(session.run_lock(name, wait_s=RUN_LOCK_WAIT_S, cancel=cancel))
         run, queue = ledger.run(name), ledger.submissions.queue(name)
         if run is None or queue is None:
             return Turn(over=True)
@@ -110,9 +115,7 @@ def advance(
         final = dict(starting.records)
         claim(session, run, final.values(), seen.observed.boot_id)
         words = {job: reason.words for job, reason in wave.waits.items()}
-        ledger.submissions.save_waits(
-            name, {**words, **{job: f"the driver refused: {e.message}" for job, e in starting.refused.items()}}
-        )
+        ledger.submissions.save_waits(name, {**words, **{job: why for job, (_, why) in memory.put_off.items()}})
         return _turn(plan, queue, final, wave, starting, ending, memory, wake, session.now())
 
 
@@ -197,8 +200,14 @@ def _again(plan: Plan, records: Mapping[str, Record], memory: Memory, now: float
     """Jobs that are to be run once more, and those that the driver refused a moment ago."""
     ended = [job for job in plan.jobs if job.name in records]
     found = due_again(ended, records)
-    memory.put_off = {name: until for name, until in memory.put_off.items() if until > now}
-    return {**memory.put_off, **found}
+    names = {job.name for job in plan.jobs}
+    memory.put_off = {
+        # An `up` may have started it meanwhile.
+        name: (until, why)
+        for name, (until, why) in memory.put_off.items()
+        if until > now and name in names and (name not in records or records[name].state.ended)
+    }
+    return {**{name: until for name, (until, _) in memory.put_off.items()}, **found}
 
 
 def _blocked(memory: Memory, now: float) -> frozenset[tuple[str, int]]:
@@ -220,7 +229,9 @@ def _remember(memory: Memory, starting: Starting, now: float) -> None:
     if starting.started:
         memory.last_start = now
     memory.blocked |= dict.fromkeys(starting.blocked, now + PUT_OFF_S)
-    memory.put_off |= dict.fromkeys(starting.refused, now + PUT_OFF_S)
+    memory.put_off |= {
+        job: (now + PUT_OFF_S, f"the driver refused: {error.message}") for job, error in starting.refused.items()
+    }
 
 
 def _turn(
@@ -243,8 +254,8 @@ def _turn(
     }
     waiting = [name for name in wave.waits if name not in wave.never]
     waits = [*(t for t in (wake, wave.wake_at) if t is not None), *deadlines.values()]
-    waits += [*memory.put_off.values(), *(memory.blocked.values() if waiting else ())]
-    if waiting and not alive and not queue.held:
+    waits += [*(until for until, _ in memory.put_off.values()), *(memory.blocked.values() if waiting else ())]
+    if waiting and not queue.held and (not alive or wave.beside_others):
         waits.append(now + LOOK_AGAIN_S)
     return Turn(
         running={name: r.container_id for name, r in alive.items() if r.container_id is not None},
@@ -256,4 +267,5 @@ def _turn(
         wake_at=min(waits, default=None),
         over=not alive and not waiting and not memory.put_off,
         plan=plan,
+        queue=queue,
     )

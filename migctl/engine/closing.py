@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from migctl.core.choices import RuntimeName
+from migctl.core.entries import Queue
 from migctl.core.plan import Notify, Plan
 from migctl.core.record import JobState, Record
 from migctl.engine.session import Session
@@ -18,6 +19,7 @@ from migctl.runtimes.api import Runtime
 from migctl.store.ledger import Ledger
 
 LOG = logging.getLogger("migctl.supervisor")
+LOCK_WAIT_S = 5.0
 
 
 def close(session: Session, run: str, plan: Plan, ended: Sequence[Record]) -> tuple[MigctlError, ...]:
@@ -26,18 +28,33 @@ def close(session: Session, run: str, plan: Plan, ended: Sequence[Record]) -> tu
     The container goes where the job's instance is another's by now: log and exit are kept in the run's folder.
     """
     problems: list[MigctlError] = []
-    for record in ended:
-        try:
-            with session.ledger(write=True) as ledger:
+    with session.ledger(write=True) as ledger:
+        for record in ended:
+            try:
                 runtime = session.runtime(RuntimeName(record.runtime))
                 _save_log(ledger, runtime, record)
-                with session.run_lock(run, wait_s=5.0):
+                with session.run_lock(run, wait_s=LOCK_WAIT_S):
                     _write(ledger, runtime, record)
-        except MigctlError as error:
-            problems.append(error)
-            continue
-        _tell(session, plan, record)
+            except MigctlError as error:
+                problems.append(error)
+                continue
+            _tell(session, plan, record)
     return tuple(problems)
+
+
+def conclude(session: Session, run: str, queue: Queue | None) -> bool:
+    """Note that nothing of the run is left to do; false where somebody has changed its queue since it looked like that.
+
+    Raises:
+        MigctlError: it could not be noted.
+    """
+    with session.ledger(write=True) as ledger, session.run_lock(run, wait_s=LOCK_WAIT_S):
+        found = ledger.submissions.queue(run)
+        if found != queue:
+            return False
+        if found is not None:
+            ledger.submissions.save_queue(run, replace(found, told=True))
+        return True
 
 
 def run_over(session: Session, plan: Plan, records: Mapping[str, Record]) -> None:
@@ -86,11 +103,11 @@ def _tell(session: Session, plan: Plan, record: Record) -> None:
 
 
 def _send(session: Session, plan: Plan, event: str, told: Mapping[str, object], *, failure: bool = False) -> None:
-    """In threads of their own: a webhook that does not answer keeps no job waiting."""
+    """In threads of their own: a webhook that does not answer keeps no job waiting. The process ends when they have."""
     text = json.dumps(told)
     for whom in plan.notify:
         if event in whom.on or (failure and "failure" in whom.on):
-            threading.Thread(target=_try, args=(session.environ, whom, text, plan.folder), daemon=True).start()
+            threading.Thread(target=_try, args=(session.environ, whom, text, plan.folder), daemon=False).start()
 
 
 def _try(environ: Mapping[str, str], whom: Notify, text: str, folder: str) -> None:

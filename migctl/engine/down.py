@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from migctl.core.choices import RuntimeName
+from migctl.core.entries import Queue
 from migctl.core.events import Event
 from migctl.core.record import JobState, Record
 from migctl.engine.apply import Workshop
@@ -19,8 +20,9 @@ from migctl.engine.observe import boot, check_source
 from migctl.engine.queued import take_out
 from migctl.engine.services import recover_services
 from migctl.engine.session import Session
+from migctl.engine.supervisor import wake
 from migctl.engine.targets import unknown_run
-from migctl.errors import Interrupted, MigctlError, Notice, PartlyApplied
+from migctl.errors import Busy, Interrupted, MigctlError, Notice, PartlyApplied
 from migctl.host.claims import drop_claim, store_name
 from migctl.store.failure import failure_alone, is_unwritable
 
@@ -46,6 +48,7 @@ def take_down(
     report: Callable[[Event], None],
     cancel: threading.Event,
     wait_for_s: float = 0.0,
+    unless: Callable[[Queue | None], bool] | None = None,
 ) -> DownResult:
     """End and remove everything of one run; what is gone already is fine.
 
@@ -53,8 +56,10 @@ def take_down(
         grace_s: seconds between SIGTERM and SIGKILL; `None` = each job's own.
         cancel: set by a signal: skip the rest of the grace; where another migctl or a holder is waited for, end that.
         wait_for_s: how long to wait for another migctl at this run, and for those who hold its instances.
+        unless: for a supervisor: asked, with the run held, about its queue as it is now.
 
     Raises:
+        Busy: `run-changed`, `unless` says so; nothing was done.
         PartlyApplied: something could not be removed; it stays recorded, and `down` again goes on there.
         Interrupted: the same, since a signal ended the waiting for somebody; or nothing was begun.
     """
@@ -62,6 +67,8 @@ def take_down(
         ledger = stack.enter_context(session.ledger(write=True, removing=True))
         stack.enter_context(session.run_lock(run, wait_s=wait_for_s, cancel=_still_to_come(cancel)))
         known = ledger.run(run, ended=True)
+        if unless is not None and unless(ledger.submissions.queue(run)):
+            raise Busy("run-changed", f"{run} was submitted anew", where=f"run {run}")
         if known is None:
             drop_claim(session.paths.run, session.caller, run, store_name(session.paths.state))
             return DownResult(run=run, removed=())
@@ -83,6 +90,7 @@ def take_down(
             ).held,
         )
         ledger.submissions.withdraw(run)  # whatever becomes of this command, nothing more starts
+        wake(session)
         written = ledger.records(run)
         seen = shop.look(run)
         outcome = shop.take_down(dict(seen.records), seen, grace_s=grace_s, hurry=cancel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from migctl.core.allocation import Allocation, Assignment
+from migctl.core.allocation import Assignment
 from migctl.core.handing import Handing, handings
 from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
@@ -17,12 +17,11 @@ from migctl.core.steps import Chain
 from migctl.core.submission import Submission
 from migctl.core.wave import Wave
 from migctl.engine.apply import Workshop
+from migctl.engine.claiming import claim
 from migctl.engine.decide import fresh_record, is_stranded
-from migctl.engine.launch import LaunchPad
+from migctl.engine.launch import launch_pad
 from migctl.engine.observe import Look
 from migctl.errors import HostError, MigctlError
-from migctl.host.claims import store_name
-from migctl.host.procfs import memory_total_mib
 
 _MAKING = (Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE)
 
@@ -42,23 +41,6 @@ class Starting:
     """Instances that could not be destroyed."""
 
 
-def launch_pad(shop: Workshop, plan: Plan, images: Mapping[str, str], allocation: Allocation, seen: Look) -> LaunchPad:
-    """What the launches of these jobs have in common."""
-    session = shop.session
-    return LaunchPad(
-        plan=plan,
-        caller=session.caller,
-        environ=session.environ,
-        images=images,
-        batch_sizes={a.job.name: a.batch_size for a in allocation.assignments},
-        threads={a.job.name: a.cpu.threads for a in allocation.assignments},
-        simulated=session.simulated,
-        memory_total_mib=memory_total_mib(session.root),
-        minors={gpu.uuid: gpu.minor for gpu in seen.observed.gpus},
-        store=store_name(session.paths.state),
-    )
-
-
 def start_wave(
     shop: Workshop, run: Run, submission: Submission, wave: Wave, seen: Look, records: Mapping[str, Record]
 ) -> Starting:
@@ -76,8 +58,10 @@ def start_wave(
     for start in wave.starts:
         in_the_way = [(spare.gpu_uuid, spare.gi_id) for spare in start.destroys]
         old = now.get(start.job)
-        if any(key in blocked for key in in_the_way) or (old is not None and old.container_id is not None):
+        if any(key in blocked for key in in_the_way):
             continue
+        if old is not None and (not old.state.ended or old.container_id is not None):
+            continue  # whatever the queue says: never a second attempt beside one that may live
         record = _attempt(shop, submission.plan, assignments[start.job], wave, seen, old)
         record = replace(record, instance=handing.taken.get(start.job, record.instance))
         fresh[start.job] = record
@@ -88,7 +72,8 @@ def start_wave(
             _go_on(shop, name, record, seen, now, chains, fresh)
     if not chains:
         return Starting(records=now, blocked=tuple(blocked))
-    pad = launch_pad(shop, submission.plan, dict(submission.images), wave.allocation, seen)
+    pad = launch_pad(shop.session, submission.plan, dict(submission.images), wave.allocation, seen.observed.gpus)
+    claim(shop.session, run, {**now, **fresh}.values(), seen.observed.boot_id)
     outcome = shop.bring_up(chains, fresh, seen, pad, stop_all_on_error=False)
     now.update(outcome.records)
     given = {name: replace(r, revision=r.revision + 1) for name, r in handing.given.items()}
@@ -96,7 +81,7 @@ def start_wave(
     now.update(given)
     errors = {**outcome.errors, **_unverified(shop, run, chains, outcome.errors)}
     refused, failed = _take_back(shop, run, errors, now)
-    begun = tuple(chain.job for chain in chains if chain.job not in errors)
+    begun = tuple(c.job for c in chains if c.job not in errors and now[c.job].state is not JobState.STARTING)
     return Starting(records=now, started=begun, refused=refused, failed=failed, blocked=tuple(blocked))
 
 
@@ -204,5 +189,7 @@ def _take_back(
 
 
 def _was_refused(record: Record) -> bool:
-    """Whether it never came to a container: the GPU did not give what was wanted of it."""
-    return record.container_id is None and record.profile_id is not None and record.started_at is None
+    """Whether the GPU did not give what was wanted of it, so that it never came to a container."""
+    if record.container_id is not None or record.profile_id is None or record.started_at is not None:
+        return False
+    return record.instance is None or record.instance.mig_uuid is None

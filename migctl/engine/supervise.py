@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
 from migctl.core.choices import Finish, RuntimeName
+from migctl.core.entries import Queue
+from migctl.core.plan import Plan
 from migctl.core.record import Record
 from migctl.core.run import Run
 from migctl.engine.advance import Memory, Turn, advance
-from migctl.engine.closing import close, run_over
+from migctl.engine.closing import close, conclude, run_over
 from migctl.engine.down import take_down
 from migctl.engine.session import Session
 from migctl.engine.supervisor import bell_path, lock_name
@@ -22,8 +27,12 @@ from migctl.host.doorbell import Doorbell
 from migctl.store.ledger import Ledger
 
 LOG = logging.getLogger("migctl.supervisor")
+LOCK_WAIT_S = 5.0
+"""An earlier supervisor that is about to end is waited for so long."""
 BUSY_AGAIN_S = 5.0
 FAILED_AGAIN_S = 30.0
+LONGEST_SLEEP_S = 3600.0
+"""A clock that was set back delays what is due by no more."""
 _ALL = ""
 """The event after which every run is looked at."""
 
@@ -34,8 +43,14 @@ class _Watched:
 
     session: Session
     runtime: str
+    environ: Mapping[str, str]
+    """In which it was submitted."""
     memory: Memory = field(default_factory=Memory)
     wake_at: float | None = None
+    waiting: bool = False
+    """Jobs of it wait: any job's end may be theirs."""
+    leaving: Turn | None = None
+    """Nothing of it is left to be done but to take it down."""
     handles: set[str] = field(default_factory=set)
     """Units whose end a thread waits for."""
     ending: set[str] = field(default_factory=set)
@@ -55,12 +70,13 @@ def supervise(session: Session, *, ready: threading.Event | None = None, stop: t
     """
     while True:
         with ExitStack() as stack:
-            stack.enter_context(session.lock(lock_name(session)))
-            bell = Doorbell(bell_path(session), session.caller.uid, session.caller.gid)
+            stack.enter_context(session.lock(lock_name(session), wait_s=LOCK_WAIT_S))
+            supervisor = _Supervisor(session, stop)
+            bell = Doorbell(bell_path(session), session.caller.uid, session.caller.gid, supervisor.ring)
             stack.callback(bell.close)
             if ready is not None:
                 ready.set()
-            _Supervisor(session, bell, stop).run()
+            supervisor.run()
         # Whoever submitted something after the last look and before the bell was gone relies on this one.
         if stop.is_set() or not unfinished(session):
             return
@@ -83,12 +99,15 @@ def _is_open(ledger: Ledger, name: str) -> bool:
 
 
 class _Supervisor:
-    def __init__(self, session: Session, bell: Doorbell, stop: threading.Event) -> None:
+    def __init__(self, session: Session, stop: threading.Event) -> None:
         self._session = session
         self._stop = stop
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._runs: dict[str, _Watched] = {}
-        threading.Thread(target=self._listen, args=(bell,), daemon=True).start()
+
+    def ring(self) -> None:
+        """Something is new; which run it concerns is not known."""
+        self._events.put(_ALL)
 
     def run(self) -> None:
         """Turns until nothing is left."""
@@ -98,87 +117,98 @@ class _Supervisor:
                 due |= self._find()
             for name in sorted(due - {_ALL}):
                 if name in self._runs and not self._stop.is_set():
-                    self._turn(name)
+                    self._look_after(name, self._runs[name])
             if not self._runs or self._stop.is_set():
                 return
             due = self._wait()
 
-    def _listen(self, bell: Doorbell) -> None:
-        while True:
-            try:
-                bell.wait()
-            except OSError:
-                return
-            self._events.put(_ALL)
-
     def _find(self) -> set[str]:
-        """Runs that are new; returns all that are to be looked at."""
+        """Runs that are new, and new environments of known ones; returns all that are to be looked at."""
         there = {run.name: run for run in unfinished(self._session)}
         for name in self._runs.keys() - there.keys():
-            del self._runs[name]
-        for name in there.keys() - self._runs.keys():
+            if self._runs[name].leaving is None:
+                del self._runs[name]
+        for name, run in there.items():
             try:
-                self._runs[name] = self._watched(there[name])
+                environ = self._environ(run)
+                known = self._runs.get(name)
+                if known is None:
+                    session = Session(environ=environ, nvml=run.nvml)
+                    self._runs[name] = _Watched(session=session, runtime=run.runtime, environ=environ)
+                elif known.environ != environ:
+                    known.session, known.environ = Session(environ=environ, nvml=run.nvml), environ
             except MigctlError as error:
                 LOG.warning("%s: %s", name, error.message)
         return set(self._runs)
 
-    def _watched(self, run: Run) -> _Watched:
-        """With the environment in which the run was submitted: which engine is its, and who its owner."""
+    def _environ(self, run: Run) -> Mapping[str, str]:
+        """The environment in which the run was submitted: which engine is its, and who its owner."""
         with self._session.ledger(write=False) as ledger:
             submission = ledger.submissions.submission(run.name)
         environ = dict(submission.environ) if submission is not None else dict(self._session.environ)
         kept = {name: self._session.environ[name] for name in _PLACES if name in self._session.environ}
-        session = Session(environ={**environ, **kept}, nvml=run.nvml)
-        return _Watched(session=session, runtime=run.runtime, memory=Memory())
+        return {**environ, **kept}
 
     def _wait(self) -> set[str]:
         """Sleep until something happens; returns the runs it concerns."""
         wakes = [one.wake_at for one in self._runs.values() if one.wake_at is not None]
-        timeout = max(0.0, min(wakes) - time.time()) if wakes else None
+        timeout_s = min(LONGEST_SLEEP_S, max(0.0, min(wakes) - time.time())) if wakes else None
         due: set[str] = set()
         try:
-            due.add(self._events.get(timeout=timeout))
+            due.add(self._events.get(timeout=timeout_s))
             while True:
                 due.add(self._events.get_nowait())
         except queue.Empty:
             pass
+        if due:
+            due |= {name for name, one in self._runs.items() if one.waiting}
         now = time.time()
         return due | {name for name, one in self._runs.items() if one.wake_at is not None and one.wake_at <= now}
 
-    def _turn(self, name: str) -> None:
-        one = self._runs[name]
+    def _look_after(self, name: str, one: _Watched) -> None:
+        """A turn of this run, whose trouble is no other run's."""
         try:
-            turn = advance(one.session, name, one.memory, report=lambda _: None, cancel=self._stop)
+            if one.leaving is not None:
+                self._finish(name, one, one.leaving)
+            else:
+                self._turn(name, one)
         except Busy as error:
             LOG.info("%s: %s", name, error.message)
             one.wake_at = time.time() + BUSY_AGAIN_S
-            return
         except MigctlError as error:
             LOG.warning("%s: %s", name, error.message)
             one.wake_at = time.time() + FAILED_AGAIN_S
-            return
+        except Exception:
+            LOG.exception("%s: this is a bug in migctl", name)
+            one.wake_at = time.time() + FAILED_AGAIN_S
+
+    def _turn(self, name: str, one: _Watched) -> None:
+        turn = advance(one.session, name, one.memory, report=lambda _: None, cancel=self._stop)
         for job in turn.started:
             LOG.info("%s: %s started", name, job)
-        one.wake_at = turn.wake_at
+        one.wake_at, one.waiting = turn.wake_at, turn.waiting > 0
         for handle in set(turn.running.values()) - one.handles:
-            self._in_thread(self._until_ended, name, one, handle)
+            one.handles.add(handle)
+            self._in_thread(partial(self._until_ended, name, one, handle))
         for record in turn.ending:
             if record.container_id is not None and record.container_id not in one.ending:
-                self._in_thread(self._end, name, one, record)
-        if turn.unclosed or turn.over:
+                one.ending.add(record.container_id)
+                self._in_thread(partial(self._end, name, one, record))
+        if turn.unclosed:
             self._see_off(name, one, turn)
+        elif turn.over:
+            self._finish(name, one, turn)
 
-    def _in_thread(self, work: object, *values: object) -> None:
-        assert callable(work)
-        threading.Thread(target=work, args=values, daemon=True).start()
+    @staticmethod
+    def _in_thread(work: Callable[[], None]) -> None:
+        threading.Thread(target=work, daemon=True).start()
 
     def _until_ended(self, name: str, one: _Watched, handle: str) -> None:
-        one.handles.add(handle)
         try:
             one.session.runtime(RuntimeName(one.runtime)).wait(handle)
         except MigctlError as error:
-            LOG.warning("%s: waiting for %s: %s", name, handle, error.message)
+            if not self._stop.is_set():
+                LOG.warning("%s: waiting for %s: %s", name, handle, error.message)
             time.sleep(BUSY_AGAIN_S)
         finally:
             one.handles.discard(handle)
@@ -187,50 +217,72 @@ class _Supervisor:
     def _end(self, name: str, one: _Watched, record: Record) -> None:
         handle = record.container_id
         assert handle is not None
-        one.ending.add(handle)
         LOG.info("%s: ending %s: %s", name, record.job, record.reason)
         try:
             one.session.runtime(RuntimeName(one.runtime)).stop(handle, record.grace_s)
         except MigctlError as error:
             LOG.warning("%s: %s", name, error.message)
+            time.sleep(BUSY_AGAIN_S)
         finally:
             one.ending.discard(handle)
             self._events.put(name)
 
     def _see_off(self, name: str, one: _Watched, turn: Turn) -> None:
-        """Save what ended jobs leave, then see whether that was all."""
-        assert turn.plan is not None or not turn.unclosed
-        if turn.plan is not None:
-            for record in turn.unclosed:
-                LOG.info(
-                    "%s: %s %s%s", name, record.job, record.state.value, f" ({record.reason})" if record.reason else ""
-                )
-            for error in close(one.session, name, turn.plan, turn.unclosed):
-                LOG.warning("%s: %s", name, error.message)
-                one.wake_at = time.time() + FAILED_AGAIN_S
-                return
-            if turn.unclosed and not turn.over:
-                return
-            if any(job.retries for job in turn.plan.jobs) and turn.unclosed:
-                self._events.put(name)  # what was found out about an end can mean another attempt
-                return
-        self._finish(name, one, turn)
+        """Save what ended jobs leave; then there may be nothing left to do."""
+        assert turn.plan is not None
+        for record in turn.unclosed:
+            why = f" ({record.reason})" if record.reason else ""
+            LOG.info("%s: %s %s%s", name, record.job, record.state.value, why)
+        problems = close(one.session, name, turn.plan, turn.unclosed)
+        for error in problems:
+            LOG.warning("%s: %s", name, error.message)
+        if problems:
+            one.wake_at = min(one.wake_at or math.inf, time.time() + FAILED_AGAIN_S)
+        elif turn.over:
+            self._events.put(name)
 
     def _finish(self, name: str, one: _Watched, turn: Turn) -> None:
+        """Nothing of the run is left to be done: tell so, and take it down where the plan says so."""
+        if turn.plan is not None and turn.plan.on_finish is Finish.DOWN:
+            self._leave(name, one, turn, turn.plan)
+        elif turn.plan is not None:
+            if not conclude(one.session, name, turn.queue):
+                self._events.put(name)
+                return
+            self._tell(name, one, turn.plan, self._records(name, one))
         del self._runs[name]
-        if turn.plan is None:
-            return
-        LOG.info("%s: nothing is left to be done", name)
-        with one.session.ledger(write=True) as ledger:
-            found = ledger.submissions.queue(name)
-            if found is not None:
-                from dataclasses import replace
 
-                ledger.submissions.save_queue(name, replace(found, told=True))
-            records = {record.job: record for record in ledger.records(name)}
-        run_over(one.session, turn.plan, records)
-        if turn.plan.on_finish is Finish.DOWN:
-            take_down(one.session, name, grace_s=None, report=lambda _: None, cancel=threading.Event())
+    def _leave(self, name: str, one: _Watched, turn: Turn, plan: Plan) -> None:
+        """Take it down, unless somebody has submitted it anew; what cannot be removed yet is tried again."""
+        records = self._records(name, one)
+        again = one.leaving is not None
+
+        def changed(found: Queue | None) -> bool:
+            return found is not None if again else found != turn.queue
+
+        try:
+            take_down(one.session, name, grace_s=None, report=lambda _: None, cancel=threading.Event(), unless=changed)
+        except Busy as error:
+            if error.id == "run-changed":
+                one.leaving = None
+            raise
+        except MigctlError:
+            if not again:
+                self._tell(name, one, plan, records)
+            one.leaving = turn
+            raise
+        if not again:
+            self._tell(name, one, plan, records)
+
+    @staticmethod
+    def _records(name: str, one: _Watched) -> Mapping[str, Record]:
+        with one.session.ledger(write=False) as ledger:
+            return {record.job: record for record in ledger.records(name)}
+
+    @staticmethod
+    def _tell(name: str, one: _Watched, plan: Plan, records: Mapping[str, Record]) -> None:
+        LOG.info("%s: nothing is left to be done", name)
+        run_over(one.session, plan, records)
 
 
 _PLACES = ("MIGCTL_STATE_DIR", "MIGCTL_RUN_DIR", "MIGCTL_SIM_STATE")

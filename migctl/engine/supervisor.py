@@ -34,6 +34,11 @@ def is_supervised(session: Session) -> bool:
     return is_heard(bell_path(session))
 
 
+def wake(session: Session) -> None:
+    """Let the supervisor look again, if there is one."""
+    ring(bell_path(session))
+
+
 def ensure(session: Session) -> None:
     """Wake the supervisor, or start one that outlives this command.
 
