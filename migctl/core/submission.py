@@ -1,4 +1,4 @@
-"""What `up` leaves behind so that jobs can start when the command is gone: the plan as it was read, and the queue's own notes."""
+"""The plan as `up` leaves it behind, so that jobs can start when the command is gone."""
 
 from __future__ import annotations
 
@@ -20,39 +20,6 @@ class Submission:
     """Host folder → its copy, for jobs with `snapshot: true`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One job of the queue, as far as whoever only looks has to know it."""
-
-    job: str
-    origin: str
-    submitted_at: float
-    """Unix seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
-    """The jobs of a run in the order in which they were given, and what the user said about them since."""
-
-    entries: tuple[Entry, ...] = ()
-    held: bool = False
-    """Nothing more of the run starts; what runs goes on."""
-    held_jobs: tuple[str, ...] = ()
-    stopped: tuple[str, ...] = ()
-    """Taken out of the queue before they began."""
-    wave: tuple[int, ...] = ()
-    """Compute slices of the jobs of the first wave: cores are shared out by these for the run's whole life."""
-    told: bool = False
-    """Nothing is left to be done, and whoever wanted to know has been told."""
-    reason: str = ""
-    """Why nothing starts although nobody held it: a failure with `fail_fast`, a restart of the machine."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The jobs in their order."""
-        return tuple(entry.job for entry in self.entries)
-
-
 def without_places(plan: Plan) -> Plan:
     """The plan as it is kept: where its keys stood in a file says nothing once the file may have changed."""
     return replace(plan, jobs=tuple(_without_places(job) for job in plan.jobs), places=(), notices=())
@@ -60,15 +27,3 @@ def without_places(plan: Plan) -> Plan:
 
 def _without_places(job: Job) -> Job:
     return replace(job, where=None, places=())
-
-
-def requeued(queue: Queue | None, plan: Plan, now: float) -> Queue:
-    """The queue of a plan that is given (again): known jobs keep the time since when they wait, and are no longer stopped."""
-    known = {entry.job: entry for entry in queue.entries} if queue is not None else {}
-    entries = tuple(
-        known.get(job.name) or Entry(job=job.name, origin=job.origin, submitted_at=now) for job in plan.jobs
-    )
-    if queue is None:
-        return Queue(entries=entries)
-    names = {job.name for job in plan.jobs}
-    return replace(queue, entries=entries, held_jobs=tuple(j for j in queue.held_jobs if j in names), stopped=(), told=False)

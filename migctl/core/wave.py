@@ -12,8 +12,9 @@ from migctl.core.choices import Strategy
 from migctl.core.decision import Decision, Start
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
+from migctl.core.outlook import WHOLE_WEIGHT, situation
 from migctl.core.plan import Plan
-from migctl.core.progress import WHOLE_WEIGHT, Progress, situation
+from migctl.core.progress import Progress
 from migctl.core.queue import decide
 from migctl.core.record import JobState, Record
 from migctl.core.situation import Situation
@@ -35,49 +36,12 @@ class Wave:
     """Compute slices of the first wave's jobs, by which cores are shared out for the run's whole life."""
     situation: Situation
     """What was decided on."""
+    beside_others: bool = False
+    """Somebody else has room or cores there, and nobody tells when that ends."""
 
     def only(self, count: int) -> Wave:
         """The same with at most so many starts."""
         return replace(self, starts=self.starts[:count])
-
-
-def queues(plan: Plan, machine: Machine, progress: Progress) -> bool:
-    """Whether it is known without trying that the jobs do not all run at once."""
-    if plan.strategy is Strategy.SEQUENTIAL or progress.queue.held or progress.queue.held_jobs or progress.again:
-        return True
-    if any(job.needs or job.stage is not None for job in plan.jobs):
-        return True
-    gpus = [gpu for gpu in machine.usable if gpu.profiles or gpu.mig is None]
-    most = sum(max((p.max_instances for p in gpu.profiles), default=len(machine.topology.online)) for gpu in gpus)
-    return len(plan.jobs) - len(machine.held) > max(most, 1) and not plan.oversubscribe
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """The answer to a plan: all at once, or the wave that starts now of what takes turns."""
-
-    allocation: Allocation
-    wave: Wave | None = None
-    """`None`: all jobs run at once."""
-
-
-def lay_out_run(plan: Plan, machine: Machine, progress: Progress, *, now: float) -> Layout:
-    """Lay out a run: everything at once where that goes, else its next wave.
-
-    The smallest set in conflict is named either way; a `Busy` in `allocation.blocked` says that only others are in the way.
-
-    Raises:
-        MigctlError: as `next_wave`.
-    """
-    taking_turns = queues(plan, machine, progress)
-    at_once = None if taking_turns else allocate(plan, machine)
-    if at_once is not None and not at_once.waiting:
-        return Layout(allocation=at_once)
-    wave = next_wave(plan, machine, progress, now=now)
-    if at_once is None:
-        return Layout(allocation=wave.allocation, wave=wave)
-    named = replace(wave.allocation, conflict=at_once.conflict, blocked=at_once.blocked)
-    return Layout(allocation=named, wave=wave)
 
 
 def next_wave(plan: Plan, machine: Machine, progress: Progress, *, now: float) -> Wave:
@@ -126,7 +90,13 @@ def next_wave(plan: Plan, machine: Machine, progress: Progress, *, now: float) -
         wake_at=decision.wake_at,
         weights=weights,
         situation=found,
+        beside_others=any(stay.job is None for site in found.sites for stay in site.stays)
+        or (_others_on_cores(machine) and any(reason.why is Why.NO_CORE for reason in waits.values())),
     )
+
+
+def _others_on_cores(machine: Machine) -> bool:
+    return bool(machine.foreign) or any(machine.claimed.values())
 
 
 def _threads(free: Mapping[int, int] | None, logical: int) -> Mapping[int, int] | None:

@@ -19,6 +19,7 @@ from migctl.engine.claiming import claim
 from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.failed_gpus import real_failure
 from migctl.engine.idleness import hold_machine
+from migctl.engine.launch import launch_pad
 from migctl.engine.mode import to_enable, turn_on
 from migctl.engine.observe import Look, boot, check_source
 from migctl.engine.others import controller_notices
@@ -27,7 +28,6 @@ from migctl.engine.rights import sudo_notices
 from migctl.engine.ruling import refuse, refuse_mode
 from migctl.engine.services import recover_services
 from migctl.engine.session import Session
-from migctl.engine.starting import launch_pad
 from migctl.engine.submitting import submitted
 from migctl.engine.supervisor import ensure
 from migctl.engine.surroundings import surroundings
@@ -206,7 +206,7 @@ def _start(
     shop: Workshop, plan: Plan, run: Run, decision: Decision, seen: Look, images: Mapping[str, str]
 ) -> Mapping[str, Record]:
     """Make what is missing, and look that it is there; all of it or nothing. Returns the records of what was made."""
-    pad = launch_pad(shop, plan, images, decision.allocation, seen)
+    pad = launch_pad(shop.session, plan, images, decision.allocation, seen.observed.gpus)
     problems: dict[str, MigctlError]
     made: Mapping[str, Record] = {}
     try:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from migctl.core.administered import device
 from migctl.core.allocation import Allocation, Assignment
 from migctl.core.choices import Strategy
+from migctl.core.entries import Queue, requeued
 from migctl.core.handing import Handing, handings
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
@@ -17,11 +19,10 @@ from migctl.core.plan import Plan
 from migctl.core.progress import Progress
 from migctl.core.reconcile import Difference, Wanted, difference, steps_down, steps_up
 from migctl.core.record import JobState, Ownership, Record
+from migctl.core.run_layout import lay_out_run
 from migctl.core.sameness import digest, spec
 from migctl.core.settle import lost_by_restart
 from migctl.core.steps import Chain
-from migctl.core.submission import Queue, requeued
-from migctl.core.wave import Wave, lay_out_run
 from migctl.engine.apply import Workshop
 from migctl.engine.datadevices import data_devices
 from migctl.engine.failed_gpus import failure_notices, real_failure
@@ -30,6 +31,9 @@ from migctl.engine.ruling import refuse, ruling
 from migctl.engine.surroundings import surroundings
 from migctl.engine.unrecorded import refuse_second_copies
 from migctl.errors import Busy, MigctlError
+
+if TYPE_CHECKING:
+    from migctl.core.wave import Wave
 
 _UNBORN = (JobState.QUEUED, JobState.STARTING)
 _AGAIN = frozenset({JobState.FAILED, JobState.STOPPED, JobState.LOST})

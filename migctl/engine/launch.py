@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from migctl.core.allocation import Allocation
 from migctl.core.choices import RuntimeName
 from migctl.core.handover import environment, resolve, shm_size_bytes, writable_places
 from migctl.core.labels import LABEL
+from migctl.core.mig import Gpu
 from migctl.core.plan import Job, Plan
 from migctl.core.record import Record
+from migctl.engine.session import Session
 from migctl.host.caller import Caller
+from migctl.host.claims import store_name
+from migctl.host.procfs import memory_total_mib
 from migctl.runtimes.gpu_device import GpuDevice
 from migctl.runtimes.launch import Launch
 
@@ -99,6 +104,24 @@ class LaunchPad:
             gi_id=owned.gi_id if owned is not None else None,
             ci_id=owned.ci_id if owned is not None else None,
         )
+
+
+def launch_pad(
+    session: Session, plan: Plan, images: Mapping[str, str], allocation: Allocation, gpus: Sequence[Gpu]
+) -> LaunchPad:
+    """What the launches of these jobs have in common."""
+    return LaunchPad(
+        plan=plan,
+        caller=session.caller,
+        environ=session.environ,
+        images=images,
+        batch_sizes={a.job.name: a.batch_size for a in allocation.assignments},
+        threads={a.job.name: a.cpu.threads for a in allocation.assignments},
+        simulated=session.simulated,
+        memory_total_mib=memory_total_mib(session.root),
+        minors={gpu.uuid: gpu.minor for gpu in gpus},
+        store=store_name(session.paths.state),
+    )
 
 
 def unit_name(record: Record) -> str:

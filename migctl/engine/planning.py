@@ -9,6 +9,7 @@ from pathlib import Path
 from migctl.core.administered import chosen_gpus
 from migctl.core.allocation import Allocation
 from migctl.core.choices import Strategy
+from migctl.core.entries import requeued
 from migctl.core.forecast import Forecast, forecast
 from migctl.core.gpuplaces import in_place_of_others
 from migctl.core.machine import Machine
@@ -16,12 +17,12 @@ from migctl.core.mig import Gpu
 from migctl.core.pictures import gpu_pictures, pool_view
 from migctl.core.plan import Auto, ByInstance, Plan
 from migctl.core.progress import Progress
+from migctl.core.run_layout import lay_out_run
 from migctl.core.sizes import options
 from migctl.core.steps import sentence
-from migctl.core.submission import requeued
 from migctl.core.topology import Topology, flat
 from migctl.core.views.plan import ConflictView, Contender, PlanView
-from migctl.core.wave import Wave, lay_out_run
+from migctl.core.wave import Wave
 from migctl.core.ways import ways
 from migctl.core.workers import reserved_cores
 from migctl.engine.apply import read_only

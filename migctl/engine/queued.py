@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from migctl.core.entries import Entry, Queue
 from migctl.core.record import JobState, Record
-from migctl.core.submission import Entry, Queue
 from migctl.engine.session import Session
 from migctl.engine.supervisor import ensure
 from migctl.engine.targets import unknown_run

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from migctl.core.choices import Finish, Reboot, RuntimeName
+from migctl.core.entries import Queue, requeued
 from migctl.core.plan import Plan
-from migctl.core.submission import Queue, Submission, requeued, without_places
+from migctl.core.submission import Submission, without_places
 from migctl.engine.apply import Workshop
 from migctl.engine.decide import Decision
 from migctl.errors import MigctlError

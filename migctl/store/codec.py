@@ -9,12 +9,15 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Generic, NewType, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Generic, NewType, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from migctl.core.cpuset import CpuSet
+from migctl.core.entries import Queue
 from migctl.core.record import Record
 from migctl.core.run import Run
-from migctl.core.submission import Queue, Submission
+
+if TYPE_CHECKING:
+    from migctl.core.submission import Submission
 
 FORMAT = 1
 """Version of the JSON in owner files; raised when an older migctl would misread it."""
@@ -337,4 +340,7 @@ def _queue() -> _Form[Queue]:
 
 @cache
 def _submission() -> _Form[Submission]:
+    # Whoever only looks reads no plan.
+    from migctl.core.submission import Submission
+
     return _form(Submission)

@@ -7,14 +7,17 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from migctl.core.submission import Queue, Submission
+from migctl.core.entries import Queue
 from migctl.errors import HostError
 from migctl.store.codec import TooNew, decode_queue, decode_submission, encode_queue, encode_submission
 from migctl.store.failure import too_new
 from migctl.store.folders import Folders, checked_name
 from migctl.store.owner_files import RUNS, Draft, OwnerFiles
+
+if TYPE_CHECKING:
+    from migctl.core.submission import Submission
 
 SUBMISSION = "@plan.json"
 QUEUE = "@queue.json"

@@ -1,0 +1,57 @@
+"""The answer to a plan as a run: everything at once where that goes, else what starts first of what takes turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from migctl.core.allocate import allocate
+from migctl.core.allocation import Allocation
+from migctl.core.choices import Strategy
+from migctl.core.machine import Machine
+from migctl.core.plan import Plan
+from migctl.core.progress import Progress
+
+if TYPE_CHECKING:
+    from migctl.core.wave import Wave
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The answer to a plan: all at once, or the wave that starts now of what takes turns."""
+
+    allocation: Allocation
+    wave: Wave | None = None
+    """`None`: all jobs run at once."""
+
+
+def lay_out_run(plan: Plan, machine: Machine, progress: Progress, *, now: float) -> Layout:
+    """Lay out a run: everything at once where that goes, else its next wave.
+
+    The smallest set in conflict is named either way; a `Busy` in `allocation.blocked` says that only others are in the way.
+
+    Raises:
+        MigctlError: as `next_wave`.
+    """
+    taking_turns = queues(plan, machine, progress)
+    at_once = None if taking_turns else allocate(plan, machine)
+    if at_once is not None and not at_once.waiting:
+        return Layout(allocation=at_once)
+    from migctl.core.wave import next_wave  # most plans run at once and need nothing of the queue
+
+    wave = next_wave(plan, machine, progress, now=now)
+    if at_once is None:
+        return Layout(allocation=wave.allocation, wave=wave)
+    named = replace(wave.allocation, conflict=at_once.conflict, blocked=at_once.blocked)
+    return Layout(allocation=named, wave=wave)
+
+
+def queues(plan: Plan, machine: Machine, progress: Progress) -> bool:
+    """Whether it is known without trying that the jobs do not all run at once."""
+    if plan.strategy is Strategy.SEQUENTIAL or progress.queue.held or progress.queue.held_jobs or progress.again:
+        return True
+    if any(job.needs or job.stage is not None for job in plan.jobs):
+        return True
+    gpus = [gpu for gpu in machine.usable if gpu.profiles or gpu.mig is None]
+    most = sum(max((p.max_instances for p in gpu.profiles), default=len(machine.topology.online)) for gpu in gpus)
+    return len(plan.jobs) - len(machine.held) > max(most, 1) and not plan.oversubscribe
