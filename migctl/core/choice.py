@@ -93,7 +93,7 @@ class _Chooser:
         limit: Reason | None = None
         while self.heads:
             if self.room_for is not None and len(self.counted) + len(self.placed) >= self.room_for:
-                words = f"max_parallel: {self.situation.max_parallel} jobs run at once"
+                words = f"max_parallel: {self.situation.max_parallel} is reached"
                 limit = Reason(why=Why.MAX_PARALLEL, words=words)
                 break
             position, n, member = heapq.heappop(self.heads)

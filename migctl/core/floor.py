@@ -59,7 +59,15 @@ class Floor:
             for site, whole in zip(self.sites, self._whole, strict=True)
         ]
         self._stays = [list(site.stays) for site in self.sites]
-        self._spares = [list(site.spares) for site in self.sites]
+        self._spares = [list[Spare]() for _ in self.sites]
+        for n, site in enumerate(self.sites):
+            for spare in site.spares:
+                if self._rules[n].position(spare.profile_id) is not None:
+                    self._spares[n].append(spare)
+                else:  # of what the driver does not name it is not known what could lie beside it
+                    self._stays[n].append(
+                        Stay(placement=spare.placement, profile_id=spare.profile_id, owner=spare.owner)
+                    )
         self._taken: dict[int, Used] = {}
         self._keep: Keep | None = None
         self._after_keep: list[tuple[Placement, int]] = []
@@ -273,9 +281,8 @@ class Floor:
     def _cut(self, n: int, items: Counts, taken: Used) -> tuple[list[tuple[int, Spot]], tuple[Spare, ...]]:
         """Places for profiles on one GPU, and the instances that have to go for them."""
         rules = self._rules[n]
-        known = [(rules.position(spare.profile_id), spare) for spare in self._spares[n]]
-        usable = [(position, spare) for position, spare in known if position is not None]
-        places = tuple((position, spare.placement, spare.mig_uuid is not None) for position, spare in usable)
+        spares = self._spares[n]
+        places = tuple((_position(rules, spare), spare.placement, spare.mig_uuid is not None) for spare in spares)
         found = recut(rules, taken, places, items) if items else None
         if found is None:
             return [], ()
@@ -284,12 +291,12 @@ class Floor:
                 site=n,
                 profile=rules.profiles[seat.profile],
                 placement=seat.placement,
-                takes_over=usable[seat.spare][1] if seat.spare is not None else None,
+                takes_over=spares[seat.spare] if seat.spare is not None else None,
             )
             for seat in found.seats
         ]
         return list(zip((seat.profile for seat in found.seats), spots, strict=True)), tuple(
-            usable[k][1] for k in found.destroyed
+            spares[k] for k in found.destroyed
         )
 
 
@@ -302,8 +309,10 @@ def _given_whole(site: Site, wishes: Iterable[Wish]) -> bool:
     return site.gpu.mig is None or not site.gpu.mig.current
 
 
-def _position(rules: Grid, profile: Profile | None) -> int:
-    position = rules.position(profile.id) if profile is not None else None
+def _position(rules: Grid, profile: Profile | Spare | None) -> int:
+    position = None
+    if profile is not None:
+        position = rules.position(profile.profile_id if isinstance(profile, Spare) else profile.id)
     return NOWHERE if position is None else position
 
 

@@ -254,7 +254,9 @@ class _Course:
         left = [turn for turn in self.situation.turns if not self.states.get(turn.name, JobState.QUEUED).ended]
         silent = tuple(turn.name for turn in left if turn.expect_s is None)
         reason = None
-        if silent:
+        if left and self.situation.held:
+            reason = self.situation.held_words
+        elif silent:
             reason = f"{listed(silent)} {'gives' if len(silent) == 1 else 'give'} no expect"
         elif left:
             reason = f"{listed([turn.name for turn in left])} would not start"

@@ -78,7 +78,7 @@ class Reason:
 
     why: Why
     words: str
-    """Continues `JOB waits: …`; one line without full stop."""
+    """One line without full stop that can stand beside the job's name: `waits for baseline`."""
     jobs: tuple[str, ...] = ()
     """Jobs that it waits for: what it needs, the stage's unfinished ones, whom the room is kept for."""
     until: float | None = None

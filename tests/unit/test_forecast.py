@@ -64,6 +64,15 @@ def test_what_never_starts_is_named() -> None:
     assert (course.ends_at, course.reason) == (None, "b would not start")
 
 
+def test_of_a_held_run_only_what_runs_is_known() -> None:
+    there = stay(A100, "4g.20gb", 0, "a", ends_at=3600.0)
+    held = on(Site(gpu=A100, stays=(there,)), jobs=lasting("4g.20gb 3g.20gb", 1, 1), held=True)
+    course = forecast(replace(held, states=running("a"), history=History(started={"a": 0.0})))
+
+    assert hours(course) == {"a": (0, 1), "b": (None, None)}
+    assert (course.ends_at, course.reason, course.jobs["b"].reason) == (None, "the run is held", "the run is held")
+
+
 def test_needs_stages_and_pauses_are_part_of_the_course() -> None:
     a, b, c, d = lasting("1g.5gb 1g.5gb 1g.5gb 1g.5gb", 1, 1, 1, 1)
     jobs = [replace(a, stage=1), replace(b, stage=2), replace(c, needs=("b",)), d]

@@ -84,6 +84,14 @@ def test_an_instance_without_compute_instance_is_never_taken_over() -> None:
     assert starts(decide(on(site, jobs=turns(A100, "3g.20gb")))) == ["a 3g.20gb@4 -4"]
 
 
+def test_an_instance_of_a_profile_that_the_driver_does_not_name_is_let_alone() -> None:
+    odd = replace(spare(A100, "3g.20gb", 4), profile_id=4711)
+    decision = decide(on(Site(gpu=A100, spares=(odd,)), jobs=turns(A100, "3g.20gb 3g.20gb")))
+
+    assert starts(decision) == ["a 3g.20gb@0"]
+    assert why(decision) == {"b": "no-room"}
+
+
 def test_room_of_others_is_worked_around() -> None:
     blocked = replace(stay(A100, "1g.5gb", 0), owner="run/old, which cannot be destroyed")
     decision = decide(on(Site(gpu=A100, stays=(blocked,)), jobs=turns(A100, "7g.40gb 4g.20gb 3g.20gb")))
@@ -116,9 +124,9 @@ DONE, BAD, LOST, STOP = JobState.SUCCEEDED, JobState.FAILED, JobState.LOST, JobS
 # jobs, their states, what else is given → names that start, and why the others wait
 TURNS = [
     ("higher priority first, then the file", [small("a"), small("b", priority=1), small("c", priority=1)],
-     {}, {"max_parallel": 2}, ["b", "c"], {"a": "max_parallel: 2 jobs run at once"}),
+     {}, {"max_parallel": 2}, ["b", "c"], {"a": "max_parallel: 2 is reached"}),
     ("running jobs count for max_parallel", [small("a"), small("b")],
-     running("a"), {"max_parallel": 1}, [], {"b": "max_parallel: 1 jobs run at once"}),
+     running("a"), {"max_parallel": 1}, [], {"b": "max_parallel: 1 is reached"}),
     ("a job waits for those it needs", [small("a"), small("b", ("a", "c")), small("c")],
      {"a": DONE}, {}, ["c"], {"b": "waits for c"}),
     ("… and starts when all have succeeded", [small("b", ("a",))], {"a": DONE}, {}, ["b"], {}),
