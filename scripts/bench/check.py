@@ -12,11 +12,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from machine import place
-from rounds import MIGCTL, Case, command, line, rotate, table, timed
+from rounds import MIGCTL, ROOT, Case, command, line, rotate, table, timed
 
-PLAN = "compose/plans/seven.yaml"
+PLAN = ROOT / "compose/plans/seven.yaml"
 CROWD = 400
 """Processes of a busy server; whose files are open is looked at in each of them."""
 MOST_S = 1.5
@@ -41,12 +42,14 @@ def main(rounds: int) -> int:
     print(f"load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
     with place() as environ:
         environ["MIGCTL_NVML"] = "sim:a100-40gbx8:on"
-        timed([*MIGCTL, "up", PLAN, "--nvml", environ["MIGCTL_NVML"]], environ)
+        seven = Path(environ["MIGCTL_SIM_STATE"]).with_name("seven.yaml")
+        seven.write_text(f"gpu: 0\ncpu_share: all\n{PLAN.read_text()}")
+        timed([*MIGCTL, "up", str(seven)], environ)
         nothing = Case("python -c pass", command(sys.executable, "-c", "pass", environ=environ))
         start = Case("migctl --version", command(*MIGCTL, "--version", environ=environ))
         bare = Case("check --runtime process", command(*MIGCTL, "check", "--runtime", "process", environ=environ))
         engine = Case("check", command(*MIGCTL, "check", environ=environ))
-        plan = Case(f"check {PLAN}", command(*MIGCTL, "check", PLAN, environ=environ))
+        plan = Case("check PLAN", command(*MIGCTL, "check", str(seven), environ=environ))
         cases = [nothing, start, bare, engine, plan]
         rotate(cases, rounds)
         full = Case(f"check, {CROWD} processes more", command(*MIGCTL, "check", environ=environ))
