@@ -51,9 +51,7 @@ def images_of(shop: Workshop, plan: Plan, decision: Decision, known: Mapping[str
     """The images of all jobs that will be started, now or later, those included that are there already (`known`)."""
     names = {*decision.starting, *decision.allocation.waiting} - known.keys()
     jobs = [job for job in plan.jobs if job.name in names]
-    return (
-        {**known, **shop.runtime.prepare(jobs, simulated=shop.session.simulated, cancel=shop.cancel)} if jobs else known
-    )
+    return {**known, **_prepared(shop, jobs)} if jobs else known
 
 
 def _prepared(shop: Workshop, jobs: Sequence[Job]) -> Mapping[str, str]:
