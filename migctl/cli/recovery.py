@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,14 @@ def resume_run(
     with session.ledger(write=False) as ledger:
         run = find_run(ledger, word, Path.cwd())
         there = {record.job for record in ledger.records(run.name)}
+        submission = ledger.submissions.submission(run.name)
+    if submission is not None:
+        # The plan as it was submitted, in the environment that it was submitted in: the file may be another by now, or gone.
+        plan = replace(submission.plan, enable_mig=enable_mig or submission.plan.enable_mig)
+        session.environ = {**dict(submission.environ), **_own(session.environ)}
+        options = UpOptions(retry=failed, resume=True, wait_for_s=wait_for_s)
+        bring_up(common, session, plan, options, dry_run=dry_run, wait=False, attach=False)
+        return
     if not run.plan_path:
         raise PlanError(
             "no-plan-file",
@@ -36,6 +45,11 @@ def resume_run(
     plan = replace(plan, name=run.name, jobs=jobs, enable_mig=enable_mig or plan.enable_mig)
     options = UpOptions(retry=failed, resume=True, wait_for_s=wait_for_s)
     bring_up(common, session, plan, options, dry_run=dry_run, wait=False, attach=False)
+
+
+def _own(environ: Mapping[str, str]) -> dict[str, str]:
+    """What tells who calls and where everything lies: of this call, not of the one that submitted."""
+    return {name: value for name, value in environ.items() if name.startswith(("MIGCTL_", "SUDO_"))}
 
 
 def adopt_leftovers(common: Common, run: str | None, *, dry_run: bool) -> None:

@@ -42,8 +42,14 @@ class Queue:
         return tuple(entry.job for entry in self.entries)
 
 
-def requeued(queue: Queue | None, plan: Plan, now: float) -> Queue:
-    """The queue of a plan that is given (again): known jobs keep the time since when they wait, and are no longer stopped."""
+def requeued(queue: Queue | None, plan: Plan, now: float, *, again: bool = False) -> Queue:
+    """The queue of a plan that is given (again): known jobs keep the time since when they wait.
+
+    What was held by hand stays held; a restart of the machine holds it only until the plan is given again.
+
+    Args:
+        again: jobs that were taken out, by hand or because another failed, wait once more.
+    """
     known = {entry.job: entry for entry in queue.entries} if queue is not None else {}
     entries = tuple(
         known.get(job.name) or Entry(job=job.name, origin=job.origin, submitted_at=now) for job in plan.jobs
@@ -51,6 +57,13 @@ def requeued(queue: Queue | None, plan: Plan, now: float) -> Queue:
     if queue is None:
         return Queue(entries=entries)
     names = {job.name for job in plan.jobs}
+    stopped = () if again else tuple(j for j in queue.stopped if j in names)
     return replace(
-        queue, entries=entries, held_jobs=tuple(j for j in queue.held_jobs if j in names), stopped=(), told=False
+        queue,
+        entries=entries,
+        held=queue.held and not queue.reason,
+        held_jobs=tuple(j for j in queue.held_jobs if j in names),
+        stopped=stopped,
+        reason=queue.reason if stopped and not queue.held else "",
+        told=False,
     )

@@ -48,7 +48,8 @@ def lay_out_run(plan: Plan, machine: Machine, progress: Progress, *, now: float)
 
 def queues(plan: Plan, machine: Machine, progress: Progress) -> bool:
     """Whether it is known without trying that the jobs do not all run at once."""
-    if plan.strategy is Strategy.SEQUENTIAL or progress.queue.held or progress.queue.held_jobs or progress.again:
+    said = progress.queue
+    if plan.strategy is Strategy.SEQUENTIAL or said.held or said.held_jobs or said.stopped or progress.again:
         return True
     if any(job.needs or job.stage is not None for job in plan.jobs):
         return True

@@ -113,8 +113,10 @@ def converge(
         idle = not decision.chains and not decision.undo
         if cancel.is_set() and not idle:
             raise Interrupted("interrupted", "interrupted before anything was made")
-        with submitted(shop, plan, decision, images) as to_supervise:
+        with submitted(shop, plan, decision, images, again=options.retry) as to_supervise:
             run = ledger.run(plan.name) or _run(shop, plan, decision, seen)
+            if run.boot_id != seen.observed.boot_id or (to_supervise and not run.revision):
+                run = ledger.save_run(replace(run, boot_id=seen.observed.boot_id))
             result = _result(run, decision, seen.records) if idle else _act(shop, plan, decision, seen, images)
     if to_supervise:
         ensure(session)

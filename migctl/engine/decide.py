@@ -112,7 +112,7 @@ def decide(
         MigctlError: as `allocate`; nothing has been changed.
     """
     digests = {job.name: digest(job, key) for job in plan.jobs}
-    queue = requeued(queue, plan, now)
+    queue = requeued(queue, plan, now, again=JobState.STOPPED in again)
     diff = difference([Wanted(job=name, digest=d) for name, d in digests.items()], seen.records)
     once_more = {name for name in diff.kept if seen.records[name].state in again or lost_by_restart(seen.records[name])}
     other = {*diff.changed, *diff.removed}

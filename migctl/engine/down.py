@@ -70,6 +70,7 @@ def take_down(
         if unless is not None and unless(ledger.submissions.queue(run)):
             raise Busy("run-changed", f"{run} was submitted anew", where=f"run {run}")
         if known is None:
+            ledger.submissions.withdraw(run)  # an `up` that was killed before it began
             drop_claim(session.paths.run, session.caller, run, store_name(session.paths.state))
             return DownResult(run=run, removed=())
         runtime = session.runtime(RuntimeName(known.runtime))

@@ -31,8 +31,17 @@ def needs_supervision(plan: Plan, decision: Decision) -> bool:
 
 
 @contextmanager
-def submitted(shop: Workshop, plan: Plan, decision: Decision, images: Mapping[str, str]) -> Iterator[bool]:
+def submitted(
+    shop: Workshop, plan: Plan, decision: Decision, images: Mapping[str, str], *, again: bool = False
+) -> Iterator[bool]:
     """Submit the plan for what happens inside; where that fails, what was submitted before stands again.
+
+    Args:
+        shop: with the run's lock held.
+        plan: all jobs of the run.
+        decision: what starts of it now.
+        images: job → image id.
+        again: jobs that were taken out of the queue wait once more.
 
     Yields:
         Whether anything is left to be supervised afterwards.
@@ -43,7 +52,15 @@ def submitted(shop: Workshop, plan: Plan, decision: Decision, images: Mapping[st
         yield False
         return
     old = ledger.submissions.submission(plan.name)
-    queue = requeued(old_queue, plan, shop.session.now())
+    queue = requeued(old_queue, plan, shop.session.now(), again=again)
+    if (
+        old_queue is not None
+        and old_queue.told
+        and old is not None
+        and _is_the_same(old, queue, old_queue, plan, decision)
+    ):
+        yield False
+        return
     if decision.wave is not None and not queue.wave:
         queue = replace(queue, wave=decision.wave.weights)
     elif not queue.wave:
@@ -67,14 +84,18 @@ def submitted(shop: Workshop, plan: Plan, decision: Decision, images: Mapping[st
         raise
 
 
+def _is_the_same(old: Submission, queue: Queue, old_queue: Queue, plan: Plan, decision: Decision) -> bool:
+    """Whether everything is over, and stays so: whoever wanted to know that has been told."""
+    changing = decision.chains or decision.undo or decision.allocation.waiting
+    return not changing and old.plan == without_places(plan) and queue == replace(old_queue, told=False)
+
+
 def _slices(decision: Decision) -> Iterator[int]:
     for assignment in decision.allocation.assignments:
         yield int(assignment.profile.compute_slices) if assignment.profile is not None else 7
 
 
 def _restore(ledger: Ledger, run: str, submission: Submission | None, queue: Queue | None) -> None:
-    if ledger.run(run) is None:
-        return  # the run's folder is gone with everything in it
     if submission is not None and queue is not None:
         ledger.submissions.submit(run, submission, queue)
     else:

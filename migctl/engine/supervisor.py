@@ -56,7 +56,7 @@ def ensure(session: Session) -> None:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env=dict(session.environ),
+                env={**session.environ, **_places(session)},
                 pass_fds=(writing,),
                 start_new_session=True,
             )
@@ -68,6 +68,16 @@ def ensure(session: Session) -> None:
     with os.fdopen(reading, "rb") as pipe:
         if pipe.read() != READY and not ring(bell_path(session)):
             raise _not_started(session, "it ended at once")
+
+
+def _places(session: Session) -> dict[str, str]:
+    """Where everything lies, whatever it was derived from."""
+    paths = session.paths
+    return {
+        "MIGCTL_STATE_DIR": str(paths.state),
+        "MIGCTL_RUN_DIR": str(paths.run),
+        "MIGCTL_SIM_STATE": str(paths.sim_state),
+    }
 
 
 def _not_started(session: Session, why: str) -> HostError:
