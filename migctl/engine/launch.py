@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from migctl.core.allocation import Allocation
 from migctl.core.choices import RuntimeName
 from migctl.core.handover import environment, resolve, shm_size_bytes, writable_places
 from migctl.core.labels import LABEL
@@ -19,6 +19,9 @@ from migctl.host.claims import store_name
 from migctl.host.procfs import memory_total_mib
 from migctl.runtimes.gpu_device import GpuDevice
 from migctl.runtimes.launch import Launch
+
+if TYPE_CHECKING:
+    from migctl.core.allocation import Allocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from migctl.core.adoption import Leftover
 from migctl.core.choices import RuntimeName
 from migctl.core.labels import LABEL
-from migctl.core.plan import Plan
 from migctl.core.record import Record
 from migctl.engine.session import Session
 from migctl.errors import Busy, Notice
@@ -16,6 +16,9 @@ from migctl.host.claims import store_name
 from migctl.host.procfs import process_start_ticks
 from migctl.runtimes.strays import living
 from migctl.store.ledger import Ledger
+
+if TYPE_CHECKING:
+    from migctl.core.plan import Plan
 
 UNRECORDED = "unrecorded-process"
 _DEPTH = 4
