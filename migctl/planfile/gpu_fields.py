@@ -148,6 +148,8 @@ def _gpu_hint(spelt: str) -> str | None:
         return "a MIG device is not a GPU: name its GPU here"
     if re.fullmatch(r"\d+(\s*,\s*\d+)+", spelt):
         return f"write [{spelt}]"
+    if of_index := re.fullmatch(r"(\d+):\d+", spelt):
+        return f"write {of_index[1]}; the number behind it is of a MIG device, and shifts when others come and go: instance: MIG-… means one"
     if spelt == "any":
         return "leave the key away, or write all"
     if re.fullmatch(r"[A-Za-z][\w .-]*", spelt):

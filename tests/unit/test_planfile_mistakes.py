@@ -81,6 +81,7 @@ PLAN = (
     ("gpu: MIG-1", "bad-value", "1:6", "got 'MIG-1'", "not a GPU"),
     ("gpu: A100", "bad-value", "1:6", "got 'A100'", "write {model: A100}"),
     ("gpu: 0,1", "bad-value", "1:6", "got '0,1'", "write [0,1]"),
+    ("gpu: '0:1'", "bad-value", "1:6", "got '0:1'", "write 0; the number behind it is of a MIG device, and shifts"),
     ("gpu: 01", "yaml-number", "1:6", "octal", "write 1"),
     ("gpu: []", "bad-value", "1:6", "empty list", None),
     ("gpu: {modle: A100}", "unknown-key", "1:7", "takes only model", "did you mean model?"),
