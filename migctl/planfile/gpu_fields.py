@@ -149,7 +149,7 @@ def _gpu_hint(spelt: str) -> str | None:
     if re.fullmatch(r"\d+(\s*,\s*\d+)+", spelt):
         return f"write [{spelt}]"
     if of_index := re.fullmatch(r"(\d+):\d+", spelt):
-        return f"write {of_index[1]}; the number behind it is of a MIG device, and shifts when others come and go: instance: MIG-… means one"
+        return f"write {of_index[1]}; the number behind it is of a MIG device, and shifts as others come and go (instance: MIG-…)"
     if spelt == "any":
         return "leave the key away, or write all"
     if re.fullmatch(r"[A-Za-z][\w .-]*", spelt):
