@@ -8,6 +8,11 @@ from migctl.core.keytable import JOB_KEYS, PLAN_KEYS, Partly, Target, Told, Unsu
 from migctl.planfile import models
 from tests.support import exports
 
+NOTHING_OF_JOBS = (
+    "image, command, shm_size are left out: a mig-parted configuration holds GPU instances, "
+    "and nothing of the jobs on them"
+)
+
 
 def test_every_key_of_the_plan_has_its_row() -> None:
     assert set(PLAN_KEYS) == set(models.PLAN_KEYS)
@@ -54,8 +59,7 @@ def test_on_this_machine_only_container_keys_of_processes_are_lost(target: Targe
         ("cpuset: 0-3", Target.KUBERNETES,
          ["cpuset of a: requests.cpu; the node decides which cores; the number is asked for"]),
         ("shm_size: 4g, command: [x]", Target.MIG_PARTED,
-         ["image, command, shm_size are left out: a mig-parted configuration holds GPU instances, and nothing of the jobs on "
-          "them"]),
+         [NOTHING_OF_JOBS]),
     ],
 )  # fmt: skip
 def test_what_a_target_cannot_say_is_told_with_its_reason(keys: str, target: Target, told: list[str]) -> None:
