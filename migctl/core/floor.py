@@ -85,7 +85,9 @@ class Floor:
         """Count one more job in, if a layout for all of them exists beside what stays (on several GPUs: is found soon)."""
         kind = self._kind[wish]
         counts = (*self._counts[:kind], self._counts[kind] + 1, *self._counts[kind + 1 :])
-        solution = self._grown(kind) or _soon(self._cover, counts)
+        solution = self._grown(kind)
+        if solution is None and len(self.sites) > 1:  # on one GPU there is no other way to divide them
+            solution = _soon(self._cover, counts)
         if solution is None:
             return False
         self._counts, self._solution = counts, solution

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from heapq import nlargest
 
 from migctl.core.choice import choose
 from migctl.core.cpuset import CpuSet
@@ -16,7 +17,7 @@ from migctl.core.queue_order import Line, line_up, listed
 from migctl.core.record import JobState
 from migctl.core.reservation import LOOK_BACK, Impatience, numbered
 from migctl.core.situation import Situation
-from migctl.core.turn import WHOLE_GPU, WHOLE_PLACEMENT, History, Site, Spare, Stay, Turn
+from migctl.core.turn import WHOLE_GPU, WHOLE_PLACEMENT, Site, Spare, Stay, Turn
 
 _RUNNING = (JobState.STARTING, JobState.RUNNING)
 
@@ -76,7 +77,8 @@ class _Course:
         self.cores = dict(situation.free_cores) if situation.free_cores is not None else None
         self.cpus = situation.free_cpus
         self.lent = set(situation.lent)
-        self.latest = deque(sorted(situation.history.started.items(), key=lambda one: one[1])[-LOOK_BACK:], LOOK_BACK)
+        began = ((at, name) for name, at in situation.history.started.items())
+        self.latest = deque(nlargest(LOOK_BACK, began), LOOK_BACK)
         self.finished = dict(situation.history.finished)
         self.ends: list[tuple[float, int, str]] = []
         self.made = 0
@@ -123,7 +125,7 @@ class _Course:
 
     def _start(self, line: Line) -> Line:
         """Start what starts now; the line without it."""
-        started = History(submitted=self.situation.history.submitted, started=dict(self.latest), finished=self.finished)
+        history = replace(self.situation.history, finished=self.finished)
         now = replace(
             self.situation,
             sites=[
@@ -134,9 +136,11 @@ class _Course:
             free_cores=self.cores,
             free_cpus=self.cpus,
             lent=frozenset(self.lent),
-            history=started,
+            history=history,
         )
-        impatience = Impatience(self.situation.turns, started, self.situation.patience, self.now, self.order)
+        impatience = Impatience(
+            self.situation.turns, history, self.situation.patience, self.now, self.order, list(self.latest)
+        )
         choice = choose(line, self.running, now, impatience)
         for start in choice.starts:
             self._begin(self.turns[start.job], start)
@@ -147,7 +151,7 @@ class _Course:
         wish = turn.wish
         self.states[turn.name] = JobState.RUNNING
         self.running += 1
-        self.latest.append((turn.name, self.now))
+        self.latest.appendleft((self.now, turn.name))
         believed = self.now + turn.expect_s if turn.expect_s is not None else None
         end = self.now + self.durations[turn.name] if turn.name in self.durations else believed
         if end is not None:

@@ -77,6 +77,7 @@ class Impatience:
         patience: the limits.
         now: Unix seconds.
         numbers: `numbered(turns)`, where that is known already.
+        recent: the latest starts (Unix seconds, job), the last one first, where that is known already.
     """
 
     def __init__(
@@ -86,10 +87,11 @@ class Impatience:
         patience: Patience,
         now: float,
         numbers: Mapping[str, int] | None = None,
+        recent: Sequence[tuple[float, str]] | None = None,
     ) -> None:
         self._turns, self._history, self._patience, self._now = turns, history, patience, now
         self._numbers = numbers
-        self._latest: Sequence[tuple[float, tuple[int, int]]] | None = None
+        self._recent = recent
         self._stages: dict[int, float] = {}
 
     def since(self, turn: Turn) -> float:
@@ -122,19 +124,19 @@ class Impatience:
 
     def _passed(self, turn: Turn, since: float) -> int:
         """Jobs behind it that were started since then; counted up to the limit."""
-        if len(self._history.started) < self._patience.passed:
+        if self._recent is None:
+            self._recent = nlargest(LOOK_BACK, ((at, name) for name, at in self._history.started.items()))
+        if len(self._recent) < self._patience.passed:
             return 0
         if self._numbers is None:
             self._numbers = numbered(self._turns)
-        if self._latest is None:
-            latest = nlargest(LOOK_BACK, ((at, name) for name, at in self._history.started.items()))
-            self._latest = [(at, self._rank(self._numbers[name])) for at, name in latest if name in self._numbers]
         mine = self._rank(self._numbers[turn.name])
         passed = 0
-        for at, other in self._latest:
+        for at, name in self._recent:
             if at <= since or passed >= self._patience.passed:
                 break
-            passed += other > mine
+            number = self._numbers.get(name)
+            passed += number is not None and self._rank(number) > mine
         return passed
 
     def _rank(self, number: int) -> tuple[int, int]:
