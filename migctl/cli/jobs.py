@@ -24,7 +24,7 @@ def show_logs(
 ) -> None:
     """Print the jobs' output; one job's bytes as they are, several with their names."""
     from migctl.engine.follow import read_logs
-    from migctl.engine.targets import find_jobs
+    from migctl.engine.targets import find_jobs, job_names
 
     if follow and common.json:
         raise PlanError(
@@ -35,7 +35,8 @@ def show_logs(
     session = common.session()
     with session.ledger(write=False) as ledger:
         target = find_jobs(ledger, words, Path.cwd())
-        names = target.jobs or tuple(r.job for r in ledger.records(target.run.name))
+        begun = tuple(record.job for record in ledger.records(target.run.name))
+        names = target.jobs or (job_names(ledger, target.run.name) if follow else begun)
     with detaching(f"migctl stop {target.run.name} ends them") as cancel:
         lines = read_logs(
             session,

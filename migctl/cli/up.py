@@ -116,7 +116,7 @@ def _attach(session: Session, result: UpResult) -> None:
 
     with detaching(f"migctl stop {result.run.name} ends them") as cancel:
         lines = read_logs(session, result.run, (), follow=True, tail=None, timestamps=False, since=None, cancel=cancel)
-        write_log(lines, result.records)
+        write_log(lines, {*result.records, *result.decision.waits})
 
 
 def _show_steps(common: Common, session: Session, plan: Plan, options: UpOptions) -> None:

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from migctl.core.choices import RuntimeName
 from migctl.core.handing import sole_owners
@@ -15,7 +16,7 @@ from migctl.core.run import Run
 from migctl.core.settle import settle
 from migctl.engine.endings import explain
 from migctl.engine.observe import Look, known_gpus
-from migctl.engine.queued import Waiting, waiting
+from migctl.engine.queued import Waiting, is_open, waiting
 from migctl.engine.session import Session
 from migctl.engine.supervisor import is_supervised
 from migctl.engine.targets import job_names
@@ -26,6 +27,10 @@ from migctl.runtimes.logfile import read_log
 
 QUEUE_LOOK_S = 0.5
 """So often it is looked whether the queue has moved, by the time of one file."""
+CLOSING_LOOK_S = 0.1
+"""So often it is looked whether a supervisor has made up its mind about an end."""
+DECISION_S = 30.0
+"""One that has not done so by then, as its log cannot be saved, is not waited for."""
 
 
 def see(session: Session, run: Run) -> tuple[Look, Runtime]:
@@ -75,8 +80,14 @@ def wait(
             names = jobs or job_names(ledger, run.name)
             waits = waiting(ledger, run.name, seen.records.values())
             mark = ledger.submissions.waits_revision(run.name)
+            supervised = is_open(ledger, run.name) and is_supervised(session)
+        open_ends = [
+            name
+            for name in names
+            if name not in chosen and name not in waits and supervised and _may_go_on(seen.records.get(name))
+        ]
         for name in names:
-            ended = _ended(run, name, seen.records.get(name), waits.get(name))
+            ended = _ended(run, name, seen.records.get(name), waits.get(name)) if name not in open_ends else None
             if ended is not None and name not in chosen:
                 chosen[name] = ended
                 on_end(ended)
@@ -86,7 +97,7 @@ def wait(
         if error is not None and len(chosen) == known:
             # A unit that was removed while we waited is settled above; anything else would be told again and again.
             raise error
-        if not alive and not queued:
+        if not alive and not queued and not open_ends:
             unborn = sorted(set(names) - chosen.keys())
             if unborn:
                 raise _not_started(run, unborn)
@@ -97,9 +108,9 @@ def wait(
             watched.add(handle)
             threading.Thread(target=one, args=(runtime, handle), daemon=True).start()
         try:
-            error = _next(session, run, told, deadline, mark if queued else None)
+            error = _next(session, run, told, deadline, mark if queued else None, quick=bool(open_ends))
         except queue.Empty:
-            raise _still_running(run, [*alive, *queued], timeout_s or 0.0) from None
+            raise _still_running(run, [*alive, *queued, *open_ends], timeout_s or 0.0) from None
 
 
 def _next(
@@ -108,14 +119,20 @@ def _next(
     told: queue.SimpleQueue[MigctlError | None],
     deadline: float | None,
     mark: tuple[int, int] | None,
+    *,
+    quick: bool,
 ) -> MigctlError | None:
-    """Until a job ends, or (with `mark`) the queue has moved since.
+    """Until a job ends, or (with `mark`) the queue has moved since; `quick`: or a moment has passed.
 
     Raises:
         queue.Empty: the deadline is over.
     """
     while True:
         remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if quick and (remaining is None or remaining > CLOSING_LOOK_S):
+            with suppress(queue.Empty):
+                return told.get(timeout=CLOSING_LOOK_S)
+            return None
         if mark is None:
             return told.get(timeout=remaining)
         pause = QUEUE_LOOK_S if remaining is None else min(QUEUE_LOOK_S, remaining)
@@ -127,6 +144,13 @@ def _next(
         with session.ledger(write=False) as ledger:
             if ledger.submissions.waits_revision(run.name) != mark or not is_supervised(session):
                 return None
+
+
+def _may_go_on(record: Record | None) -> bool:
+    """Whether the job has ended, and its supervisor has not yet said whether it is run once more."""
+    if record is None or record.closed or not record.state.unsuccessful:
+        return False
+    return time.time() - (record.finished_at or 0.0) < DECISION_S
 
 
 def _ended(run: Run, name: str, record: Record | None, wait: Waiting | None) -> Record | None:
@@ -205,19 +229,23 @@ def read_logs(
     since: float | None,
     cancel: threading.Event,
 ) -> Iterator[tuple[str, bytes]]:
-    """Lines of the jobs' logs with the job's name, as they come; a removed container's from its saved file."""
-    seen, runtime = see(session, run)
-    with session.ledger(write=False) as ledger:
-        folders = {r.job: ledger.folder(r.run, r.job, r.attempt) for r in seen.records.values()}
-    lines: queue.Queue[tuple[str, bytes] | MigctlError | None] = queue.Queue(maxsize=1000)
-    chosen = [r for n, r in seen.records.items() if not jobs or n in jobs]
+    """Lines of the jobs' logs with the job's name, as they come; a removed container's from its saved file.
 
-    def one(record: Record) -> None:
+    Who follows a run that has a queue sees the jobs that start later, and further attempts, too.
+
+    Raises:
+        Busy: none of the jobs that are named has begun.
+    """
+    lines: queue.Queue[tuple[str, bytes] | MigctlError | None] = queue.Queue(maxsize=1000)
+    begun: set[tuple[str, int]] = set()
+    open_ends = 0
+
+    def one(runtime: Runtime, record: Record, folder: str) -> None:
         try:
             if record.container_id is not None:
                 chunks = runtime.logs(record.container_id, follow=follow, tail=tail, timestamps=timestamps, since=since)
             else:
-                chunks = read_log(str(folders[record.job] / "log"), tail=tail)
+                chunks = read_log(folder + "/log", tail=tail)
             for line in split_lines(chunks):
                 lines.put((record.job, line))
         except MigctlError as error:
@@ -225,13 +253,38 @@ def read_logs(
         finally:
             lines.put(None)
 
-    for record in chosen:
-        threading.Thread(target=one, args=(record,), daemon=True).start()
-    open_ends = len(chosen)
-    while open_ends and not cancel.is_set():
+    def more() -> int:
+        """Read what has begun since the last look."""
+        seen, runtime = see(session, run)
+        fresh = [
+            r
+            for n, r in seen.records.items()
+            if (not jobs or n in jobs) and (n, r.attempt) not in begun and _has_begun(r)
+        ]
+        with session.ledger(write=False) as ledger:
+            folders = [str(ledger.folder(r.run, r.job, r.attempt)) for r in fresh]
+        for record, folder in zip(fresh, folders, strict=True):
+            begun.add((record.job, record.attempt))
+            threading.Thread(target=one, args=(runtime, record, folder), daemon=True).start()
+        return len(fresh)
+
+    mark = _mark(session, run)
+    open_ends += more()
+    if jobs and not begun and not (follow and mark is not None):
+        raise _no_log_yet(jobs)
+    while not cancel.is_set():
+        if not open_ends and (not follow or mark is None):
+            # What began since the last look, when the queue was still open.
+            if not follow or not (late := more()):
+                return
+            open_ends += late
         try:
-            item = lines.get(timeout=0.5)
+            item = lines.get(timeout=QUEUE_LOOK_S)
         except queue.Empty:
+            now = _mark(session, run) if follow and mark is not None else mark
+            if now != mark:
+                mark = now
+                open_ends += more()
             continue
         if item is None:
             open_ends -= 1
@@ -239,6 +292,28 @@ def read_logs(
             raise item
         else:
             yield item
+
+
+def _has_begun(record: Record) -> bool:
+    return record.container_id is not None or record.state.ended
+
+
+def _mark(session: Session, run: Run) -> tuple[int, int] | None:
+    """What changes when the queue moves; nothing where no job will start any more."""
+    with session.ledger(write=False) as ledger:
+        if not is_open(ledger, run.name) or not is_supervised(session):
+            return None
+        return ledger.submissions.waits_revision(run.name) or (0, 0)
+
+
+def _no_log_yet(jobs: Sequence[str]) -> Busy:
+    which = f"{jobs[0]} has" if len(jobs) == 1 else f"{', '.join(jobs)} have"
+    return Busy(
+        "no-log-yet",
+        f"{which} not begun: there is no log yet",
+        hint=f"migctl logs -f {jobs[0]} shows it from its start; migctl status says why it waits",
+        data={"jobs": list(jobs)},
+    )
 
 
 def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:

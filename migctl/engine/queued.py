@@ -57,6 +57,12 @@ def waiting(ledger: Ledger, run: str, records: Iterable[Record]) -> dict[str, Wa
     return found
 
 
+def is_open(ledger: Ledger, run: str) -> bool:
+    """Whether something of the run's queue is left to be done."""
+    queue = ledger.submissions.queue(run)
+    return queue is not None and not queue.told
+
+
 def hold(session: Session, run: str, jobs: Collection[str]) -> tuple[str, ...]:
     """Let nothing more of the run (or none of these jobs) start; what runs goes on. Returns the jobs that this holds back.
 
