@@ -16,7 +16,11 @@ from migctl.core.plan import Plan
 from migctl.errors import PlanError
 from tests.support import exports
 
-SHOW = "import os, sys\nfor n, v in os.environ.items(): print(f'{n}={v}', end='\\0')\nprint('ARGV=' + repr(sys.argv[1:]), end='\\0')\n"
+SHOW = """import os, sys
+for name, value in os.environ.items():
+    print(f"{name}={value}", end="\\0")
+print(f"ARGV={sys.argv[1:]!r}", end="\\0")
+"""
 
 
 def program(folder: Path, name: str, text: str) -> None:
@@ -66,7 +70,7 @@ def test_workers_and_threads_are_counted_where_the_job_runs(tmp_path: Path) -> N
     assert told["MIGCTL_CPUSET"] == str(min(os.sched_getaffinity(0)))
     assert told["OMP_NUM_THREADS"] == told["PYTHON_CPU_COUNT"] == "1"
     assert told["MIGCTL_MIG_UUID"] == "MIG-11111111-1111-5111-8111-111111111111"
-    assert (told["MIGCTL_RUN"], told["MIGCTL_JOB"], told["MIGCTL_PROFILE"]) == ("plan", "a", "1g.5gb")
+    assert (told["MIGCTL_RUN"], told["MIGCTL_JOB"], told["MIGCTL_PROFILE"]) == (tmp_path.name, "a", "1g.5gb")
 
 
 def test_a_job_that_sets_its_threads_keeps_them(tmp_path: Path) -> None:
@@ -156,12 +160,13 @@ def test_they_are_submitted_in_order_with_what_each_waits_for(tmp_path: Path) ->
         ("jobs: {a: {image: i, profile: 1g.5gb, command: x, cpus: 3}}", {"cpus-per-task": "3", "gres": "gpu:1g.5gb:1"}),
         ("slurm: {gres: {1g.5gb: a100_1g.5gb}}\njobs: {a: {image: i, profile: 1g.5gb, command: x}}", {"gres": "gpu:a100_1g.5gb:1"}),
         ("jobs: {a: {image: i, profile: 1g.5gb+me, command: x, mem_limit: 8g}}", {"gres": "gpu:1g.5gb+me:1", "mem": "8192M"}),
-        ("jobs: {a: {image: i, profile: 1g.5gb, command: x, timeout: 90s, stop_grace_period: 30s}}", {"time": "2", "signal": "TERM@30"}),
+        ("jobs: {a: {image: i, profile: 1g.5gb, command: x, timeout: 90s, stop_grace_period: 30s}}",
+         {"time": "2", "signal": "TERM@30"}),
         ("jobs: {a: {image: i, profile: 1g.5gb, command: x, timeout: 1h, retries: 1}}", {"time": "120"}),
         ("strategy: sequential\njobs: {a: {image: i, command: x, replicas: 5}}", {"array": "0-4%1", "gres": "gpu:1"}),
         ("max_parallel: 2\njobs: {a: {image: i, profile: 1g.5gb, command: x, replicas: 5}}", {"array": "0-4%2"}),
         ("jobs: {a: {image: i, profile: 1g.5gb, command: x, resumable: true}}", {"requeue": ""}),
-        ("slurm: {partition: 'a b', constraint: 'x&y', options: [--mail-type=END]}\njobs: {a: {image: i, profile: 1g.5gb, command: x}}",
+        ("slurm: {partition: 'a b', constraint: 'x&y', options: [--mail-type=END]}\njobs: {a: {image: i, profile: 1g.5gb}}",
          {"partition": "a b", "constraint": "x&y", "mail-type": "END"}),
         ("jobs: {a: {image: i, profile: 3g.20gb, command: x}}", {"cpus-per-task": "6"}),
         ("jobs: {a: {image: i, memory: 8GiB, command: x}}", {"gres": "gpu:2g.10gb:1", "cpus-per-task": "4"}),
