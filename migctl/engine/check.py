@@ -114,7 +114,10 @@ def _ok(finding: str, message: str) -> Finding:
 
 
 def _failure(error: MigctlError) -> Finding:
-    return Finding(id=error.id, level=Level.FAILURE, message=error.message, hint=error.hint)
+    # A place in a file is found by its message; that there are several GPUs is not seen from one's error.
+    where = error.where
+    place = f"{where}: " if isinstance(where, str) and where.startswith("GPU ") and where not in error.message else ""
+    return Finding(id=error.id, level=Level.FAILURE, message=f"{place}{error.message}", hint=error.hint)
 
 
 @contextmanager

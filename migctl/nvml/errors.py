@@ -194,7 +194,7 @@ def no_answer(gpu: str, seconds: float) -> HostError:
     """A GPU whose driver call does not return."""
     return HostError(
         "gpu-no-answer",
-        f"the driver has not answered for {seconds:g} s",
+        f"{_gpu(gpu)} does not answer: the driver has said nothing for {seconds:g} s",
         where=_gpu(gpu),
         hint="look for Xid messages in the kernel log (dmesg); the other GPUs are not concerned",
         data={"gpu": gpu},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from migctl.nvml.simstate import SimState
@@ -119,3 +121,20 @@ def test_where_all_are_lost_nobody_says_that_there_is_none(spread: Program) -> N
 
     assert "GPU_IS_LOST" in refused.told
     assert "no GPU" not in refused.told
+
+
+def test_a_gpu_that_hangs_is_named_within_a_quarter_of_a_minute_and_the_other_is_shown(program: Program) -> None:
+    program.environ["MIGCTL_NVML"] = "sim:a100-40gbx2"
+    state = SimState.create(program.simulator, "a100-40gbx2")
+    state.set_fault("nvmlDeviceGetMigMode", effect="hang", gpu=1, times=0)
+    state.save(program.simulator)
+    began = time.monotonic()
+
+    both = [program.start(*words) for words in (["status"], ["check", "--runtime", "process"])]
+    (status, status_said), (check, _) = (process.communicate(timeout=60) for process in both)
+
+    assert time.monotonic() - began < 15
+    assert "GPU 1 does not answer" in " ".join(status_said.split())
+    assert "GPU 1 does not answer" in " ".join(check.split())
+    assert "GPU 0  NVIDIA A100" in status
+    assert [process.returncode for process in both] == [0, 4]
