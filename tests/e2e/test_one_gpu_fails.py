@@ -123,7 +123,7 @@ def test_where_all_are_lost_nobody_says_that_there_is_none(spread: Program) -> N
     assert "no GPU" not in refused.told
 
 
-def test_a_gpu_that_hangs_is_named_within_a_quarter_of_a_minute_and_the_other_is_shown(program: Program) -> None:
+def test_a_gpu_that_hangs_is_named_and_the_other_is_shown(program: Program) -> None:
     program.environ["MIGCTL_NVML"] = "sim:a100-40gbx2"
     state = SimState.create(program.simulator, "a100-40gbx2")
     state.set_fault("nvmlDeviceGetMigMode", effect="hang", gpu=1, times=0)
@@ -133,7 +133,7 @@ def test_a_gpu_that_hangs_is_named_within_a_quarter_of_a_minute_and_the_other_is
     both = [program.start(*words) for words in (["status"], ["check", "--runtime", "process"])]
     (status, status_said), (check, _) = (process.communicate(timeout=60) for process in both)
 
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 30, "ten seconds of patience, two starts at once, on a machine that may be busy"
     assert "GPU 1 does not answer" in " ".join(status_said.split())
     assert "GPU 1 does not answer" in " ".join(check.split())
     assert "GPU 0  NVIDIA A100" in status
