@@ -34,10 +34,14 @@ make_instance() {
     [ -n "$MIGCTL_MIG_UUID" ]
 }
 
-# Takes the instances away again that were made here, and no others.
+# Takes the instances away again that were made here, and no others; what has just ended may hold one for a moment.
 take_away() {
     for one in $instances; do
-        nvidia-smi mig -i "${one%:*}" -dci -gi "${one##*:}" && nvidia-smi mig -i "${one%:*}" -dgi -gi "${one##*:}"
+        for try in 1 2 3 4 5 6 7 8 9 10; do
+            nvidia-smi mig -i "${one%:*}" -dci -gi "${one##*:}" >/dev/null
+            told=$(nvidia-smi mig -i "${one%:*}" -dgi -gi "${one##*:}") && break
+            [ "$try" = 10 ] && echo "$told" >&2 || sleep 1
+        done
     done
     instances=
 }
@@ -46,7 +50,7 @@ take_away() {
 wait_for_all() {
     for one in $running; do
         case $one in
-        *=*) wait "${one##*=}"; code=$? ;;
+        *=*) wait "${one##*=}"; code=$?; kill -KILL "-${one##*=}" 2>/dev/null ;;    # and what it left behind
         *) code=$(docker wait "$one") ;;
         esac
         echo "${one%%=*}: exit code $code"
@@ -72,8 +76,8 @@ stop_all() {
     take_away
 }
 case $- in
-*i*) ;;    # pasted: nothing happens by itself
-*) trap 'stop_all; exit 130' INT TERM; trap take_away EXIT ;;
+*i*) session= ;;    # pasted: every job is a group of processes already, and nothing happens by itself
+*) session=setsid; trap 'stop_all; exit 130' INT TERM; trap take_away EXIT ;;
 esac
 """
 
@@ -220,7 +224,7 @@ def _process(a: Assignment, rounds: Rounds) -> str:
     limit = [f"timeout --kill-after={max(1, ceil(job.stop_grace_period_s))} {job.timeout_s:g}"] if job.timeout_s else []
     settings = [word(f"{name}={value}") for name, value in variables.items()]
     command = map(word, resolved(argv(job), variables))
-    line = wrapped("    exec env", [*settings, *limit, f"taskset -c {a.cpu.cpus}", *command])
+    line = wrapped("    exec $session env", [*settings, *limit, f"taskset -c {a.cpu.cpus}", *command])
     where = word(job.working_dir or rounds.plan.folder)
     log = word(f"{job.name}.log")
     return f'(\n    cd {where} || exit\n{line}\n) >{log} 2>&1 </dev/null &\nrunning="$running {job.name}=$!"'
