@@ -17,19 +17,27 @@ class ProcessCounters:
     cpu_s: float
     children_s: float = 0.0
     """CPU time of its children that have ended and that it has waited for, and of theirs."""
-    waited_s: float | None = None
-    """In which its main thread was ready and had no CPU (schedstat)."""
     io_delay_s: float | None = None
     """In which its main thread waited for block devices (delay accounting)."""
-    read_bytes: int | None = None
-    written_bytes: int | None = None
-    """From and to block devices."""
     resident_bytes: int = 0
     threads: int = 1
     blocked: bool = False
     """In uninterruptible sleep at this moment."""
     loads_data: bool = False
     """A loader process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCounters:
+    """What is asked of processes less often, since each answer costs another read; by pid."""
+
+    at_s: float
+    """As `JobCounters.at_s`."""
+    waited_s: Mapping[int, float]
+    """In which the main thread was ready and had no CPU (schedstat)."""
+    read_bytes: Mapping[int, int]
+    written_bytes: Mapping[int, int]
+    """From and to block devices; processes that do not tell are absent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +76,8 @@ class JobCounters:
     """Of the clock that counts from boot: comparable with `started_s`."""
     processes: tuple[ProcessCounters, ...]
     """Empty: none is seen."""
+    queue: QueueCounters | None = None
+    """The last there are."""
     group: GroupCounters | None = None
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Field of `JobReading` → why none of its processes tells it."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from migctl.core.bottleneck import BUSY, READY, bottleneck, crowded, data_short, waits_for_disk
 from migctl.core.readings import GpuReading, JobReading, Reading
 from migctl.core.verdicts import Diagnosis, Kind, Verdict
-from migctl.core.windows import Window, window
+from migctl.core.windows import Moment, Window, moments, window
 from migctl.core.words import are, counted
 
 _FULL = 0.95
@@ -41,6 +41,8 @@ class Patience:
     moment_s: float = 3.0
     """For what is right or wrong at any moment (lost affinity): two looks in a row."""
     throttled_s: float = 20.0
+    between_s: float = 5.0
+    """A watcher judges each job once in so long, one after the other: what is said does not change by the second."""
 
     @property
     def longest_s(self) -> float:
@@ -56,34 +58,58 @@ def diagnose(readings: Sequence[Reading], patience: Patience) -> Diagnosis:
     """
     if not readings:
         return Diagnosis()
-    now = readings[-1]
+    now, past = readings[-1], moments(readings)
     return Diagnosis(
-        jobs={job.name: tuple(_job(readings, job, patience)) for job in now.jobs},
-        gpus={gpu.uuid: tuple(_gpu(readings, gpu, patience.throttled_s)) for gpu in now.gpus},
+        jobs={job.name: diagnose_job(past[job.name], patience) for job in now.jobs},
+        gpus={gpu.uuid: diagnose_gpu(_looks(readings, gpu.uuid), patience, now.at_s) for gpu in now.gpus},
     )
 
 
-def _job(readings: Sequence[Reading], job: JobReading, patience: Patience) -> Iterator[Verdict]:
-    yield from _affinity(readings, job, patience.moment_s)
-    seen = window(readings, job.name, patience.window_s)
+def diagnose_job(past: Sequence[Moment], patience: Patience) -> tuple[Verdict, ...]:
+    """What is to be said of one job, what holds it back most first.
+
+    Args:
+        past: its readings, oldest first, the last of now.
+    """
+    return tuple(_job(past, patience)) if past else ()
+
+
+def diagnose_gpu(looks: Sequence[GpuReading], patience: Patience, now_s: float) -> tuple[Verdict, ...]:
+    """What is to be said of one GPU.
+
+    Args:
+        looks: its readings, oldest first.
+        now_s: Unix seconds.
+    """
+    return tuple(_gpu([one for one in looks if one.at_s >= now_s - patience.throttled_s]))
+
+
+def _looks(readings: Sequence[Reading], uuid: str) -> list[GpuReading]:
+    """Each reading of a GPU once: readings of jobs between two of the GPU repeat it."""
+    return list({one.at_s: one for r in readings for one in r.gpus if one.uuid == uuid}.values())
+
+
+def _job(past: Sequence[Moment], patience: Patience) -> Iterator[Verdict]:
+    job = past[-1].job
+    yield from _affinity(past, patience.moment_s)
+    seen = window(past, patience.window_s)
     settled = job.age_s is None or job.age_s >= patience.start_s + patience.window_s
     if seen is not None and crowded(seen):
         found = _others(seen)
         yield from [found] if found is not None else []
     if seen is not None and settled:
         held = bottleneck(seen)
-        alone = _one_process(window(readings, job.name, patience.one_process_s))
+        alone = _one_process(seen, past, patience.one_process_s)
         first = alone if alone is not None and (held is None or held.kind is Kind.UNKNOWN) else held
         yield from [first] if first is not None else []
         if first is None or first.kind is not Kind.ONE_PROCESS:
-            yield from _idle(window(readings, job.name, patience.idle_s))
+            yield from _idle(seen, past, patience.idle_s)
     yield from _memory(job)
 
 
-def _affinity(readings: Sequence[Reading], job: JobReading, moment_s: float) -> Iterator[Verdict]:
-    since = readings[-1].at_s - moment_s
-    looks = [one.slips for r in readings if r.at_s >= since for one in r.jobs if one.name == job.name]
-    lost = [slip for slip in job.slips if slip.drift]
+def _affinity(past: Sequence[Moment], moment_s: float) -> Iterator[Verdict]:
+    lost = [slip for slip in past[-1].job.slips if slip.drift]
+    looks = [one.job.slips for one in past if one.at_s >= past[-1].at_s - moment_s] if lost else []
     if lost and len(looks) > 1 and all(any(slip.drift for slip in look) for look in looks):
         yield Verdict(
             kind=Kind.AFFINITY_LOST,
@@ -112,8 +138,11 @@ def _others(seen: Window) -> Verdict | None:
     )
 
 
-def _one_process(seen: Window | None) -> Verdict | None:
-    if seen is None or seen.cores < 2 or data_short(seen) is False or crowded(seen):
+def _one_process(lately: Window, past: Sequence[Moment], lasting_s: float) -> Verdict | None:
+    if lately.cores < 2 or (lately.own_cpus or 0.0) < _ALONE * BUSY or (lately.own_cpus or 0.0) > 2 * _ALONE:
+        return None  # most jobs are told apart without the longer average
+    seen = window(past, lasting_s)
+    if seen is None or data_short(seen) is False or crowded(seen):
         return None
     busiest, own = seen.busiest_cpus, seen.own_cpus
     by_process = (
@@ -139,8 +168,11 @@ def _one_process(seen: Window | None) -> Verdict | None:
     )
 
 
-def _idle(seen: Window | None) -> Iterator[Verdict]:
+def _idle(lately: Window, past: Sequence[Moment], lasting_s: float) -> Iterator[Verdict]:
     """Fewer cores would do: its peak use is far below them, and no disk is in the way."""
+    if lately.cores < 2 or (lately.own_cpus or 0.0) > _SPARE * lately.cores:
+        return
+    seen = window(past, lasting_s)
     if seen is None or seen.most_own_cpus is None or (seen.own_cpus or 0.0) < _ANYTHING:
         return
     wait = seen.last.wait_share
@@ -174,13 +206,11 @@ def _memory(job: JobReading) -> Iterator[Verdict]:
     )
 
 
-def _gpu(readings: Sequence[Reading], gpu: GpuReading, lasting_s: float) -> Iterator[Verdict]:
+def _gpu(looks: Sequence[GpuReading]) -> Iterator[Verdict]:
     """Throttled all the time: one verdict for the GPU, since all its instances have the same clocks."""
-    since = readings[-1].at_s - lasting_s
-    looks = {one.at_s: one for r in readings for one in r.gpus if one.uuid == gpu.uuid and one.at_s >= since}
-    slow = [one for one in looks.values() if _slowed(one)]
-    if len(looks) < 2 or len(slow) < len(looks):
+    if len(looks) < 2 or not all(_slowed(one) for one in looks):
         return
+    gpu = looks[-1]
     clocks = (
         f"; its SMs run at {gpu.sm_clock_mhz} of {gpu.sm_clock_max_mhz} MHz"
         if gpu.sm_clock_mhz is not None and gpu.sm_clock_max_mhz is not None

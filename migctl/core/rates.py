@@ -2,76 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from migctl.core.counters import CpuCounters, GroupCounters, JobCounters, ProcessCounters
+from migctl.core.counters import CpuCounters, GroupCounters, JobCounters, ProcessCounters, QueueCounters
 from migctl.core.cpuset import CpuSet
-from migctl.core.readings import CpusReading, JobReading
+from migctl.core.pinning import Finding
+from migctl.core.readings import CpusReading, InstanceReading, JobReading
 
 _MIB = 1 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class QueueRates:
+    """From two `QueueCounters`."""
+
+    queued_threads: float | None = None
+    read_mib_s: float | None = None
+    write_mib_s: float | None = None
+
+
+def queue_rates(before: QueueCounters, after: QueueCounters) -> QueueRates:
+    """What happened between, of the processes that were there both times."""
+    seconds = after.at_s - before.at_s
+    return QueueRates(
+        queued_threads=_passed(before.waited_s, after.waited_s, seconds),
+        read_mib_s=_mib(_passed(before.read_bytes, after.read_bytes, seconds)),
+        write_mib_s=_mib(_passed(before.written_bytes, after.written_bytes, seconds)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What others know of the job: who it is, and what it tells itself."""
+
+    run: str
+    job: str
+    attempt: int = 1
+    cpus: CpuSet = CpuSet()
+    cores: int = 0
+    age_s: float | None = None
+    planned_workers: int | None = None
+    samples_s: float | None = None
+    wait_share: float | None = None
+    reported_s: float | None = None
+    slips: tuple[Finding, ...] = ()
+    instance: InstanceReading | None = None
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
 def job_reading(
-    before: JobCounters, after: JobCounters, *, run: str, job: str, cpus: CpuSet, machine: CpusReading | None
+    before: JobCounters, after: JobCounters, about: About, queue: QueueRates, machine: Mapping[int, tuple[float, float]]
 ) -> JobReading:
-    """The figures that processes, cgroup and logical CPUs tell; who and what the job is, and its progress, others add.
+    """One job over the time between two moments.
 
     Args:
-        machine: the same seconds of the logical CPUs; `None` = not known.
+        queue: the last there are of it.
+        machine: logical CPU → its shares at work and idle for a device, over the same time; empty = not known.
     """
     seconds = after.at_s - before.at_s
-    group = _Group(before.group, after.group, seconds)
+    there, group = after.processes, after.group
     family = _Family(before, after, seconds)
-    reads, writes = family.bytes(lambda p: p.read_bytes), family.bytes(lambda p: p.written_bytes)
-    if after.group is not None:
-        reads, writes = group.bytes(lambda g: g.read_bytes), group.bytes(lambda g: g.written_bytes)
-    loads = _loads(cpus, machine, lambda m: m.busy)
-    iowaits = _loads(cpus, machine, lambda m: m.iowait)
-    own = group.share(lambda g: g.cpu_s)
-    there = after.processes
+    shares = _Group(before.group, group, seconds)
+    known = [machine[cpu] for cpu in about.cpus if cpu in machine]
+    loads = known if known and len(known) == len(about.cpus) else []
+    own = shares.per_second("cpu_s")
+    reads = _mib(shares.per_second("read_bytes")) if group is not None else queue.read_mib_s
+    writes = _mib(shares.per_second("written_bytes")) if group is not None else queue.write_mib_s
+    memory = group.memory_bytes if group is not None else sum([one.resident_bytes for one in there]) or None
+    limit = group.memory_limit_bytes if group is not None else None
+    loading = [family.cpu(one) for one in there if one.loads_data]
+    others = [family.cpu(one) for one in there if not one.loads_data]
     figures: dict[str, float | None] = {
-        "own_cpus": own if own is not None else family.all_cpus(),
-        "busy_cpus": sum(loads) if loads else None,
-        "iowait_cpus": sum(iowaits) if iowaits else None,
-        "throttled_share": group.share(lambda g: g.throttled_s),
-        "pressure_cpu_share": group.share(lambda g: g.pressure_cpu_s),
-        "pressure_io_share": group.share(lambda g: g.pressure_io_s),
-        "pressure_memory_share": group.share(lambda g: g.pressure_memory_s),
-        "queued_threads": family.sum(lambda p: p.waited_s),
-        "iowait_share": family.sum(lambda p: p.io_delay_s),
+        "own_cpus": own if own is not None else family.all_cpus(sum(loading) + sum(others)),
+        "throttled_share": shares.per_second("throttled_s"),
+        "pressure_cpu_share": shares.per_second("pressure_cpu_s"),
+        "pressure_io_share": shares.per_second("pressure_io_s"),
+        "pressure_memory_share": shares.per_second("pressure_memory_s"),
+        "queued_threads": queue.queued_threads,
+        "iowait_share": family.io_delay(),
         "read_mib_s": reads,
         "write_mib_s": writes,
+        "oom_kills": group.oom_kills if group is not None else None,
     }
-    memory = after.group.memory_bytes if after.group is not None else sum(p.resident_bytes for p in there) or None
-    limit = after.group.memory_limit_bytes if after.group is not None else None
-    reasons = {**after.unknown, **(after.group.unknown if after.group is not None else {})}
+    reasons = {**after.unknown, **(group.unknown if group is not None else {})}
     return JobReading(
-        run=run,
-        job=job,
-        cpus=cpus,
+        run=about.run,
+        job=about.job,
+        attempt=about.attempt,
+        cpus=about.cpus,
+        cores=about.cores,
+        age_s=about.age_s,
         own_cpus=figures["own_cpus"],
-        busy_cpus=figures["busy_cpus"],
-        iowait_cpus=figures["iowait_cpus"],
-        loads=loads,
+        busy_cpus=sum([busy for busy, _ in loads]) if loads else None,
+        iowait_cpus=sum([iowait for _, iowait in loads]) if loads else None,
+        loads=tuple([busy for busy, _ in loads]),
         throttled_share=figures["throttled_share"],
         queued_threads=figures["queued_threads"],
-        main_cpus=max((family.cpu(one) for one in there if not one.loads_data), default=None),
-        busiest_cpus=max((family.cpu(one) for one in there), default=None),
-        worker_cpus=family.cpus([one for one in there if one.loads_data]),
+        main_cpus=max(others, default=None),
+        busiest_cpus=max([*loading, *others], default=None),
+        worker_cpus=sum(loading) if there else None,
         pressure_cpu_share=figures["pressure_cpu_share"],
         pressure_io_share=figures["pressure_io_share"],
         pressure_memory_share=figures["pressure_memory_share"],
         iowait_share=figures["iowait_share"],
-        blocked_processes=sum(one.blocked for one in there) if there else None,
-        read_mib_s=figures["read_mib_s"],
-        write_mib_s=figures["write_mib_s"],
+        blocked_processes=sum([one.blocked for one in there]) if there else None,
+        read_mib_s=reads,
+        write_mib_s=writes,
         memory_mib=memory / _MIB if memory is not None else None,
         memory_limit_mib=limit / _MIB if limit is not None else None,
-        oom_kills=after.group.oom_kills if after.group is not None else None,
+        oom_kills=group.oom_kills if group is not None else None,
         processes=len(there) if there else None,
-        threads=sum(one.threads for one in there) if there else None,
-        workers=sum(one.loads_data for one in there) if there else None,
-        unknown={name: why for name, why in reasons.items() if figures.get(name) is None},
+        threads=sum([one.threads for one in there]) if there else None,
+        workers=len(loading) if there else None,
+        planned_workers=about.planned_workers,
+        samples_s=about.samples_s,
+        wait_share=about.wait_share,
+        reported_s=about.reported_s,
+        slips=about.slips,
+        instance=about.instance,
+        unknown={**{name: why for name, why in reasons.items() if figures.get(name) is None}, **about.unknown},
     )
 
 
@@ -90,31 +140,19 @@ def _shares(before: CpuCounters, after: CpuCounters) -> tuple[float, float]:
     return (busy / total, iowait / total) if total > 0 else (0.0, 0.0)
 
 
-def _loads(
-    cpus: CpuSet, machine: CpusReading | None, figure: Callable[[CpusReading], Sequence[float]]
-) -> tuple[float, ...]:
-    if machine is None:
-        return ()
-    known = dict(zip(machine.cpus, figure(machine), strict=True))
-    return tuple(known[cpu] for cpu in sorted(cpus)) if all(cpu in known for cpu in cpus) else ()
-
-
 class _Group:
     """A container's cgroup between two moments."""
 
     def __init__(self, before: GroupCounters | None, after: GroupCounters | None, seconds: float) -> None:
         self._before, self._after, self._seconds = before, after, seconds
 
-    def share(self, figure: Callable[[GroupCounters], float | None]) -> float | None:
-        """Seconds a second."""
+    def per_second(self, name: str) -> float | None:
+        """Of one field, what was added a second; `None` where it is not known."""
         if self._before is None or self._after is None:
             return None
-        return _per_second(figure(self._before), figure(self._after), self._seconds)
-
-    def bytes(self, figure: Callable[[GroupCounters], float | None]) -> float | None:
-        """MiB a second."""
-        rate = self.share(figure)
-        return rate / _MIB if rate is not None else None
+        before: float | None = getattr(self._before, name)
+        after: float | None = getattr(self._after, name)
+        return max(0.0, after - before) / self._seconds if before is not None and after is not None else None
 
 
 class _Family:
@@ -126,53 +164,48 @@ class _Family:
 
     def __init__(self, before: JobCounters, after: JobCounters, seconds: float) -> None:
         self._seconds = seconds
+        self._begun_s = before.at_s
         self._after = after.processes
-        known = {(one.pid, one.started_s): one for one in before.processes}
-        left = {(one.pid, one.started_s) for one in after.processes}
-        self._gone_s = sum(one.cpu_s + one.children_s for key, one in known.items() if key not in left)
-        """Counted before, and handed on to whoever waited for them: that is not new."""
-        self._pairs: dict[int, tuple[ProcessCounters | None, ProcessCounters]] = {}
-        for one in after.processes:
-            earlier = known.get((one.pid, one.started_s))
-            if earlier is not None or one.started_s >= before.at_s:
-                self._pairs[one.pid] = (earlier, one)
+        self._earlier = {(one.pid, one.started_s): one for one in before.processes}
 
     def cpu(self, one: ProcessCounters) -> float:
         """CPUs that one process used itself."""
-        earlier, now = self._pairs.get(one.pid, (one, one))
-        return max(0.0, now.cpu_s - (earlier.cpu_s if earlier is not None else 0.0)) / self._seconds
+        earlier = self._earlier.get((one.pid, one.started_s))
+        if earlier is not None:
+            return max(0.0, one.cpu_s - earlier.cpu_s) / self._seconds
+        return one.cpu_s / self._seconds if one.started_s >= self._begun_s else 0.0
 
-    def cpus(self, some: Sequence[ProcessCounters]) -> float | None:
-        """CPUs that some of them used; `None` where none of the job's processes is seen."""
-        return sum(self.cpu(one) for one in some) if self._after else None
+    def all_cpus(self, living: float) -> float | None:
+        """CPUs that all used, those that ended meanwhile too.
 
-    def all_cpus(self) -> float | None:
-        """CPUs that all used, those that ended meanwhile too."""
-        own = self.cpus(self._after)
-        if own is None:
+        Args:
+            living: what those used that are still there.
+        """
+        if not self._after:
             return None
-        ended = self._changes(lambda one: one.children_s)
-        return own + max(0.0, sum(ended) - self._gone_s) / self._seconds
+        left = {(one.pid, one.started_s) for one in self._after}
+        # What they had used before is handed on to whoever waited for them, and is not new.
+        gone_s = sum([one.cpu_s + one.children_s for key, one in self._earlier.items() if key not in left])
+        ended_s = 0.0
+        for one in self._after:
+            earlier = self._earlier.get((one.pid, one.started_s))
+            ended_s += one.children_s - (earlier.children_s if earlier is not None else 0.0)
+        return living + max(0.0, ended_s - gone_s) / self._seconds
 
-    def sum(self, figure: Callable[[ProcessCounters], float | None]) -> float | None:
-        """Seconds a second, over all processes that tell it; `None` where none does."""
-        changes = self._changes(figure)
-        return sum(changes) / self._seconds if changes else None
-
-    def bytes(self, figure: Callable[[ProcessCounters], float | None]) -> float | None:
-        """MiB a second; `None` where one does not tell, since the sum would be too small."""
-        if any(figure(one) is None for one in self._after):
-            return None
-        rate = self.sum(figure)
-        return rate / _MIB if rate is not None else None
-
-    def _changes(self, figure: Callable[[ProcessCounters], float | None]) -> list[float]:
-        return [
-            max(0.0, now - ((figure(earlier) or 0.0) if earlier is not None else 0.0))
-            for earlier, after in self._pairs.values()
-            if (now := figure(after)) is not None
+    def io_delay(self) -> float | None:
+        """Seconds a second; `None` where the kernel does not account it."""
+        found = [
+            max(0.0, one.io_delay_s - (earlier.io_delay_s or 0.0))
+            for one in self._after
+            if one.io_delay_s is not None and (earlier := self._earlier.get((one.pid, one.started_s))) is not None
         ]
+        return sum(found) / self._seconds if found else None
 
 
-def _per_second(before: float | None, after: float | None, seconds: float) -> float | None:
-    return max(0.0, after - before) / seconds if before is not None and after is not None and seconds > 0 else None
+def _passed(before: Mapping[int, float], after: Mapping[int, float], seconds: float) -> float | None:
+    found = [max(0.0, value - before[pid]) for pid, value in after.items() if pid in before]
+    return sum(found) / seconds if found and seconds > 0 else None
+
+
+def _mib(value: float | None) -> float | None:
+    return value / _MIB if value is not None else None

@@ -164,9 +164,9 @@ class CpusReading:
     iowait: tuple[float, ...] = ()
     """Share idle for a block device of each."""
 
-    def load(self, cpu: int) -> float | None:
-        """Share at work of one."""
-        return dict(zip(self.cpus, self.busy, strict=True)).get(cpu)
+    def shares(self) -> dict[int, tuple[float, float]]:
+        """Logical CPU → its shares at work and idle for a block device."""
+        return dict(zip(self.cpus, zip(self.busy, self.iowait, strict=True), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

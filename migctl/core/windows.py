@@ -13,8 +13,14 @@ _COVERED = 0.9
 _KNOWN = 0.75
 """Part of that time in which a figure must be known."""
 
-Weighed = tuple[float, JobReading]
-"""Seconds, and what was read over them."""
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One reading of one job."""
+
+    at_s: float
+    seconds: float
+    job: JobReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,21 +64,29 @@ class Window:
         return self.last.workers or 0
 
 
-def window(readings: Sequence[Reading], name: str, seconds: float) -> Window | None:
-    """The job over the last `seconds`; `None` until readings of its present attempt cover them.
+def moments(readings: Sequence[Reading]) -> dict[str, list[Moment]]:
+    """`run/job` → its readings, oldest first."""
+    found: dict[str, list[Moment]] = {}
+    for reading in readings:
+        for job in reading.jobs:
+            found.setdefault(job.name, []).append(Moment(reading.at_s, reading.seconds, job))
+    return found
+
+
+def window(past: Sequence[Moment], seconds: float) -> Window | None:
+    """A job over its last `seconds`; `None` until readings of its present attempt cover them.
 
     Args:
-        readings: oldest first.
-        name: `run/job`.
+        past: of one job, oldest first.
     """
-    found = _of_job(readings, name, seconds)
-    covered_s = sum(weight for weight, _ in found)
+    found = _latest(past, seconds)
+    covered_s = sum(one.seconds for one in found)
     if not found or covered_s < _COVERED * seconds:
         return None
-    own = [one.own_cpus for _, one in found if one.own_cpus is not None]
+    own = [one.job.own_cpus for one in found if one.job.own_cpus is not None]
     return Window(
         seconds=covered_s,
-        last=found[-1][1],
+        last=found[-1].job,
         own_cpus=_mean(found, lambda r: r.own_cpus),
         most_own_cpus=max(own, default=None),
         busy_cpus=_mean(found, lambda r: r.busy_cpus),
@@ -92,33 +106,31 @@ def window(readings: Sequence[Reading], name: str, seconds: float) -> Window | N
     )
 
 
-def _of_job(readings: Sequence[Reading], name: str, seconds: float) -> list[Weighed]:
-    if not readings:
+def _latest(past: Sequence[Moment], seconds: float) -> list[Moment]:
+    if not past:
         return []
-    since = readings[-1].at_s - seconds
-    found = [
-        (reading.seconds, job)
-        for reading in readings
-        if reading.at_s > since
-        for job in reading.jobs
-        if job.name == name
-    ]
-    if not found or not any(job.name == name for job in readings[-1].jobs):
-        return []
-    attempt = found[-1][1].attempt
-    return [(weight, job) for weight, job in found if job.attempt == attempt]
+    since, attempt = past[-1].at_s - seconds, past[-1].job.attempt
+    found: list[Moment] = []
+    for one in reversed(past):
+        if one.at_s <= since or one.job.attempt != attempt:
+            break
+        found.append(one)
+    return found[::-1]
 
 
-def _mean(found: Sequence[Weighed], figure: Callable[[JobReading], float | None]) -> float | None:
-    known = [(weight, value) for weight, one in found if (value := figure(one)) is not None]
-    total = sum(weight for weight, _ in known)
-    if not known or total < _KNOWN * sum(weight for weight, _ in found):
-        return None
-    return sum(weight * value for weight, value in known) / total
+def _mean(found: Sequence[Moment], figure: Callable[[JobReading], float | None]) -> float | None:
+    total = weighted = whole = 0.0
+    for one in found:
+        value = figure(one.job)
+        whole += one.seconds
+        if value is not None:
+            total += one.seconds
+            weighted += one.seconds * value
+    return weighted / total if total and total >= _KNOWN * whole else None
 
 
-def _loads(found: Sequence[Weighed]) -> tuple[float, ...]:
-    width = len(found[-1][1].loads)
-    rows = [(weight, one.loads) for weight, one in found if len(one.loads) == width]
+def _loads(found: Sequence[Moment]) -> tuple[float, ...]:
+    width = len(found[-1].job.loads)
+    rows = [(one.seconds, one.job.loads) for one in found if len(one.job.loads) == width]
     total = sum(weight for weight, _ in rows)
     return tuple(sum(weight * loads[n] for weight, loads in rows) / total for n in range(width)) if total else ()

@@ -8,14 +8,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from migctl.core.counters import JobCounters, ProcessCounters
+from migctl.core.counters import JobCounters, ProcessCounters, QueueCounters
 from migctl.core.cpuset import CpuSet
 from migctl.core.pinning import Process, Thread, loaders
 from migctl.host.groupmeter import NO_PRESSURE, GroupMeter
+from migctl.host.keptfile import read_once
 from migctl.host.processmeter import NO_DELAYS, NO_QUEUE_TIMES, NOT_ALLOWED, ProcessMeter
+from migctl.host.proctree import process_tree
 
 _RARELY: Final = 5
 """All processes are asked for children every so many readings; between, only those that have had some."""
+_DEEPLY: Final = 6 * _RARELY
+"""Readings after which threads other than the first are asked for children, which few programs fork, and command lines are read."""
 _INITS: Final = ("docker-init", "tini", "catatonit", "dumb-init")
 
 
@@ -30,12 +34,17 @@ class JobMeter:
 
     def __init__(self, pid: int, *, container: bool, root: Path = Path("/")) -> None:
         self.pid = pid
+        self._root = root
         self._proc = f"{root}/proc".replace("//", "/")
         self._group = GroupMeter(pid, root) if container else None
         self._delays = _delays_accounted(self._proc)
         self._members: dict[int, ProcessMeter] = {}
         self._rounds = pid % _RARELY
         self._sets: dict[frozenset[int], CpuSet] = {}
+        self._queue: QueueCounters | None = None
+        self._unknown: dict[str, str] = {}
+        self._judged: frozenset[int] = frozenset()
+        """The members when loaders were last told from others."""
 
     def read(self) -> JobCounters | None:
         """What the job has used until now; `None` once its main process is gone, or where it is not seen."""
@@ -55,9 +64,13 @@ class JobMeter:
                 found.append(counted)
         if self.pid not in self._members:
             return None
-        if whole or any(not meter.command for meter in self._members.values()):
-            self._find_loaders(found)
-        return JobCounters(at_s=at_s, processes=tuple(found), group=group, unknown=self._unknown(found))
+        anew = self._rounds % _DEEPLY == 0
+        if anew or self._members.keys() != self._judged:
+            self._find_loaders(found, anew=anew)
+        if whole or self._queue is None:
+            self._queue = self._queues(at_s)
+            self._unknown = self._reasons(self._queue)
+        return JobCounters(at_s=at_s, processes=tuple(found), queue=self._queue, group=group, unknown=self._unknown)
 
     def pids(self) -> frozenset[int]:
         """The processes of the last reading."""
@@ -90,6 +103,7 @@ class JobMeter:
 
     def _family(self, whole: bool) -> list[int]:
         """The main process and all below it."""
+        deep = self._rounds % _DEEPLY == 0 or not self._members
         found, waiting = [], [self.pid]
         while waiting:
             pid = waiting.pop()
@@ -101,10 +115,14 @@ class JobMeter:
                 )
             elif not whole and not meter.children and pid != self.pid:
                 continue
-            children = self._all_children(pid) if whole else meter.look_at_children()
-            if whole:
-                meter.children = children or ()
-            waiting += children or ()
+            told = meter.look_at_children()
+            if told is None:
+                # A kernel without CONFIG_PROC_CHILDREN: all processes are asked for their parents, now and then.
+                return [one.pid for one in process_tree(self.pid, self._root)] if whole else list(self._members)
+            if deep:
+                meter.others = tuple([child for child in self._all_children(pid) if child not in told])
+            meter.children = (*told, *meter.others)
+            waiting += meter.children
         return found
 
     def _all_children(self, pid: int) -> tuple[int, ...]:
@@ -113,18 +131,20 @@ class JobMeter:
         try:
             for tid in os.listdir(f"{self._proc}/{pid}/task"):  # noqa: PTH208 -- names alone, many of them
                 try:
-                    with open(f"{self._proc}/{pid}/task/{tid}/children", "rb") as file:  # noqa: PTH123 -- pathlib doubles the time
-                        found += [int(word) for word in file.read().split()]
+                    found += [int(word) for word in read_once(f"{self._proc}/{pid}/task/{tid}/children").split()]
                 except OSError:
                     continue
         except OSError:
             return ()
         return tuple(found)
 
-    def _find_loaders(self, found: Iterable[ProcessCounters]) -> None:
+    def _find_loaders(self, found: Iterable[ProcessCounters], *, anew: bool) -> None:
+        """Which of them load data; `anew`: a process may have become another program since."""
         parents = {one.pid: one.parent for one in found}
+        self._judged = frozenset(self._members)
         for meter in self._members.values():
-            meter.look_at_command()
+            if anew or not meter.command:
+                meter.look_at_command()
         family = [
             Process(
                 pid=pid,
@@ -154,19 +174,29 @@ class JobMeter:
                 cpus = self._sets[mask] = CpuSet(mask)
             yield Thread(tid=tid, name=comm, cpus=cpus, runnable=False, last_cpu=0)
 
-    def _unknown(self, found: Iterable[ProcessCounters]) -> dict[str, str]:
+    def _queues(self, at_s: float) -> QueueCounters:
+        waited = {pid: value for pid, one in self._members.items() if (value := one.waited_s()) is not None}
+        moved = {pid: both for pid, one in self._members.items() if (both := one.bytes()) is not None}
+        return QueueCounters(
+            at_s=at_s,
+            waited_s=waited,
+            read_bytes={pid: reads for pid, (reads, _) in moved.items()},
+            written_bytes={pid: writes for pid, (_, writes) in moved.items()},
+        )
+
+    def _reasons(self, queue: QueueCounters) -> dict[str, str]:
+        """Field of `JobReading` → why it is not known."""
         unknown: dict[str, str] = {}
-        some = list(found)
         if not self._delays:
             unknown["iowait_share"] = NO_DELAYS
-        if not any(one.waited_s is not None for one in some):
+        if not queue.waited_s:
             unknown["queued_threads"] = NO_QUEUE_TIMES
         if self._group is None:
             shared = "its cgroup is not its own: a process, not a container"
             unknown |= {f"pressure_{name}_share": shared for name in ("cpu", "io", "memory")}
             unknown["throttled_share"] = shared
             unknown["oom_kills"] = shared
-            if any(one.read_bytes is None for one in some):
+            if not queue.read_bytes:
                 unknown |= {"read_mib_s": NOT_ALLOWED, "write_mib_s": NOT_ALLOWED}
         else:
             unknown |= {f"pressure_{name}_share": NO_PRESSURE for name in ("cpu", "io", "memory")}

@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 from migctl.core.counters import ProcessCounters
-from migctl.host.keptfile import KeptFile
+from migctl.host.keptfile import KeptFile, read_once
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -35,6 +35,7 @@ class ProcessMeter:
         "command",
         "group",
         "loads_data",
+        "others",
         "pid",
         "proc",
     )
@@ -45,6 +46,8 @@ class ProcessMeter:
         self.group = group
         """Its bytes are counted by its cgroup."""
         self.children: tuple[int, ...] = ()
+        self.others: tuple[int, ...] = ()
+        """Those of them that other threads than the first have forked."""
         self.comm = ""
         self.command: tuple[str, ...] = ()
         self.loads_data = False
@@ -67,17 +70,13 @@ class ProcessMeter:
         if not fields or fields[0] in (b"X", b"x"):
             return None
         self.comm = head.partition(b"(")[2].decode("utf-8", "replace")
-        reads, writes = self._bytes()
         return ProcessCounters(
             pid=self.pid,
             parent=int(fields[1]),
             started_s=int(fields[19]) * _TICK_S,
             cpu_s=(int(fields[11]) + int(fields[12])) * _TICK_S,
             children_s=(int(fields[13]) + int(fields[14])) * _TICK_S,
-            waited_s=self._waited(),
             io_delay_s=int(fields[39]) * _TICK_S if self._delays else None,
-            read_bytes=reads,
-            written_bytes=writes,
             resident_bytes=int(fields[21]) * _PAGE,
             threads=int(fields[17]),
             blocked=fields[0] == b"D",
@@ -87,19 +86,18 @@ class ProcessMeter:
     def look_at_children(self) -> tuple[int, ...] | None:
         """Pids of the children of its main thread, which forks the workers; `None` where the kernel has no such file."""
         try:
-            with open(f"{self.proc}/{self.pid}/task/{self.pid}/children", "rb") as file:  # noqa: PTH123 -- each second, each job
-                self.children = tuple(int(word) for word in file.read().split())
+            words = read_once(f"{self.proc}/{self.pid}/task/{self.pid}/children").split()
         except FileNotFoundError:
-            return None
+            return None if os.path.exists(f"{self.proc}/{self.pid}") else ()  # noqa: PTH110 -- a string, in a path taken each second
         except OSError:
             return ()
-        return self.children
+        return tuple([int(word) for word in words])
 
     def look_at_command(self) -> None:
         """Read its command line anew: it may have become another program since."""
         try:
-            with open(f"{self.proc}/{self.pid}/cmdline", "rb") as file:  # noqa: PTH123 -- the same
-                self.command = tuple(file.read().decode("utf-8", "replace").rstrip("\0").split("\0"))
+            text = read_once(f"{self.proc}/{self.pid}/cmdline").decode("utf-8", "replace")
+            self.command = tuple(text.rstrip("\0").split("\0"))
         except OSError:
             self.command = ()
 
@@ -109,8 +107,11 @@ class ProcessMeter:
             if file is not None:
                 file.close()
 
-    def _waited(self) -> float | None:
-        """`run time, waiting time, slices` in nanoseconds (Documentation/scheduler/sched-stats.rst); all 0: not accounted."""
+    def waited_s(self) -> float | None:
+        """Seconds in which its main thread was ready and had no CPU; `None` where it is not accounted.
+
+        `run time, waiting time, slices` in nanoseconds (Documentation/scheduler/sched-stats.rst); all 0: not accounted.
+        """
         if self._schedstat is None:
             return None
         try:
@@ -120,14 +121,17 @@ class ProcessMeter:
             return None
         return int(words[1]) / 1e9 if len(words) == 3 and words[2] != b"0" else None
 
-    def _bytes(self) -> tuple[int | None, int | None]:
-        """`read_bytes` and `write_bytes` of /proc/PID/io, which only its user and root may read (proc_pid_io(5))."""
+    def bytes(self) -> tuple[int, int] | None:
+        """From and to block devices; `None` where it does not tell, or its cgroup does.
+
+        `read_bytes` and `write_bytes` of /proc/PID/io, which only its user and root may read (proc_pid_io(5)).
+        """
         if self._io is None:
-            return None, None
+            return None
         try:
             rows = self._io.read().split(b"\n")
             return int(rows[4].partition(b":")[2]), int(rows[5].partition(b":")[2])
         except (OSError, IndexError, ValueError):
             self._io.close()
             self._io = None
-            return None, None
+            return None

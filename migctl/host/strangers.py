@@ -26,7 +26,6 @@ class Strangers:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._proc = f"{root}/proc".replace("//", "/")
-        self._at_s = 0.0
         self._used: dict[tuple[int, bytes], tuple[float, float]] = {}
         self._last: dict[int, tuple[str, int, float]] = {}
         """pid → name, CPU it was last on, CPUs used."""
@@ -52,16 +51,15 @@ class Strangers:
             before = self._used.get(key)
             if before is not None and now_s > before[0]:
                 cpus = (cpu_s - before[1]) / (now_s - before[0])
-                comm = head.partition(b"(")[2].decode("utf-8", "replace")
-                self._last[int(name)] = (comm, int(fields[36]), cpus)
-        self._used, self._at_s = used, now_s
+                if cpus >= _WORTH_CPUS:
+                    comm = head.partition(b"(")[2].decode("utf-8", "replace")
+                    self._last[int(name)] = (comm, int(fields[36]), cpus)
+        self._used = used
 
     def on(self, cpus: Collection[int], own: Collection[int]) -> tuple[Stranger, ...]:
         """Those that were last seen on these CPUs, by what they used, without the given pids."""
         found = [
-            Stranger(pid, comm, used)
-            for pid, (comm, cpu, used) in self._last.items()
-            if cpu in cpus and pid not in own and used >= _WORTH_CPUS
+            Stranger(pid, comm, used) for pid, (comm, cpu, used) in self._last.items() if cpu in cpus and pid not in own
         ]
         return tuple(sorted(found, key=lambda one: (-one.used_cpus, one.pid))[:_MOST])
 

@@ -40,34 +40,51 @@ class Output(Protocol):
         """A report that came since the call before; `None` = none did."""
         ...
 
+    def close(self) -> None:
+        """Give back what is open."""
+        ...
+
 
 class LogFile:
-    """The log of a process, read from where the last look ended."""
+    """The log of a process, kept open and read from where the last look ended."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._offset: int | None = None
+        self._descriptor = -1
+        self._offset = 0
         self._rest = b""
 
     def report(self) -> Progress | None:
         """A report that came since the call before."""
+        if self._descriptor < 0 and not self._open():
+            return None
+        data = os.pread(self._descriptor, _MOST, self._offset)
+        if len(data) == _MOST:  # a job that writes so much: its end is enough
+            self._offset = max(self._offset, os.fstat(self._descriptor).st_size - _MOST)
+            data, self._rest = os.pread(self._descriptor, _MOST, self._offset), b""
+        if not data:
+            return None
+        self._offset += len(data)
+        whole, _, self._rest = (self._rest + data).rpartition(b"\n")
+        return last_report(whole)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open(self) -> bool:
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
-            return None
-        try:
-            there = os.fstat(descriptor)
-            if not stat.S_ISREG(there.st_mode):
-                return None
-            begin = self._offset if self._offset is not None else 0
-            if begin > there.st_size or there.st_size - begin > _MOST:
-                begin, self._rest = max(0, there.st_size - _MOST), b""
-            data = os.pread(descriptor, _MOST, begin)
-        finally:
+            return False
+        there = os.fstat(descriptor)
+        if not stat.S_ISREG(there.st_mode):
             os.close(descriptor)
-        self._offset = begin + len(data)
-        whole, _, self._rest = (self._rest + data).rpartition(b"\n")
-        return last_report(whole)
+            return False
+        self._descriptor, self._offset = descriptor, max(0, there.st_size - _MOST)
+        return True
 
 
 class EngineLog:
@@ -92,6 +109,9 @@ class EngineLog:
             return None
         self._last = found
         return found
+
+    def close(self) -> None:
+        """Nothing is open between two questions."""
 
 
 def last_report(data: bytes) -> Progress | None:
@@ -121,6 +141,10 @@ class Progressing:
         self._output = output
         self._span_s = span_s
         self._marks: deque[tuple[float, Progress]] = deque()
+
+    def close(self) -> None:
+        """Give back what is open."""
+        self._output.close()
 
     def pace(self, now_s: float) -> Pace | None:
         """The pace now; `None` until two reports are there."""

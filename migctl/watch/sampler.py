@@ -11,8 +11,8 @@ from migctl.core.bottleneck import CROWD
 from migctl.core.choices import RuntimeName
 from migctl.core.counters import CpuCounters, JobCounters
 from migctl.core.pinning import Finding, pinning
-from migctl.core.rates import cpus_reading, job_reading
-from migctl.core.readings import CpusReading, GpuReading, InstanceReading, JobReading, Reading, Stranger
+from migctl.core.rates import About, QueueRates, cpus_reading, job_reading, queue_rates
+from migctl.core.readings import GpuReading, InstanceReading, JobReading, Reading, Stranger
 from migctl.engine.session import Session
 from migctl.host.cpumeter import CpuMeter
 from migctl.host.jobmeter import JobMeter
@@ -40,7 +40,13 @@ class _Followed:
     progress: Progressing
     rounds: int
     counters: JobCounters | None = None
+    queue: QueueRates = QueueRates()
     slips: tuple[Finding, ...] = ()
+
+    def close(self) -> None:
+        """Give back what is open."""
+        self.meter.close()
+        self.progress.close()
 
 
 class Sampler:
@@ -94,7 +100,8 @@ class Sampler:
         machine = cpus_reading(before[1], counted) if before is not None and before[1] and counted else None
         gpus = self._gpu_readings(unknown)
         instances = {(one.gpu_uuid, one.gi_id): one for gpu in gpus for one in gpu.instances}
-        jobs = [found for one in list(self._followed.values()) if (found := self._job(one, machine, instances, now_s))]
+        shares = machine.shares() if machine is not None else {}
+        jobs = [found for one in list(self._followed.values()) if (found := self._job(one, shares, instances, now_s))]
         if before is None:
             return None
         return Reading(
@@ -109,7 +116,7 @@ class Sampler:
     def close(self) -> None:
         """Give back what is open."""
         for one in self._followed.values():
-            one.meter.close()
+            one.close()
         self._followed.clear()
         self._cpus.close()
         if self._gpus is not None:
@@ -120,7 +127,7 @@ class Sampler:
     def _follow(self, roster: Sequence[Watched]) -> None:
         wanted = {(one.handle or one.name, one.pid): one for one in roster}
         for key in self._followed.keys() - wanted.keys():
-            self._followed.pop(key).meter.close()
+            self._followed.pop(key).close()
         for key, one in wanted.items():
             there = self._followed.get(key)
             if there is not None:
@@ -141,7 +148,7 @@ class Sampler:
     def _job(
         self,
         one: _Followed,
-        machine: CpusReading | None,
+        machine: Mapping[int, tuple[float, float]],
         instances: Mapping[tuple[str, int | None], InstanceReading],
         now_s: float,
     ) -> JobReading | None:
@@ -156,16 +163,19 @@ class Sampler:
         one.rounds += 1
         if before is None or after.at_s - before.at_s < _SHORTEST_S:
             return None
+        if before.queue is not None and after.queue is not None and after.queue.at_s > before.queue.at_s:
+            one.queue = queue_rates(before.queue, after.queue)
         watched = one.watched
-        found = job_reading(before, after, run=watched.run, job=watched.job, cpus=watched.cpus, machine=machine)
-        unknown = dict(found.unknown)
+        unknown: dict[str, str] = {}
         if pace is None:
-            unknown |= {"samples_s": NOT_TOLD, "wait_share": NOT_TOLD}
+            unknown = {"samples_s": NOT_TOLD, "wait_share": NOT_TOLD}
         elif pace.wait_share is None:
-            unknown["wait_share"] = NOT_TOLD
-        return replace(
-            found,
+            unknown = {"wait_share": NOT_TOLD}
+        about = About(
+            run=watched.run,
+            job=watched.job,
             attempt=watched.attempt,
+            cpus=watched.cpus,
             cores=watched.cores,
             age_s=self._session.now() - watched.started_at if watched.started_at is not None else None,
             planned_workers=watched.num_workers,
@@ -176,6 +186,7 @@ class Sampler:
             instance=instances.get((watched.gpu_uuid or "", watched.gi_id)),
             unknown=unknown,
         )
+        return job_reading(before, after, about, one.queue, machine)
 
     @staticmethod
     def _slips(one: _Followed) -> tuple[Finding, ...]:

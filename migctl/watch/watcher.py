@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
-from migctl.core.diagnose import Patience, diagnose
-from migctl.core.readings import Reading
-from migctl.core.verdicts import Diagnosis
+from migctl.core.diagnose import Patience, diagnose_gpu, diagnose_job
+from migctl.core.readings import GpuReading, Reading
+from migctl.core.verdicts import Diagnosis, Verdict
+from migctl.core.windows import Moment
+
+_GPU_LOOKS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,9 @@ class Watcher:
         self._patience = patience or Patience()
         self._keep = tuple(keep)
         self._past: deque[Reading] = deque()
+        self._jobs: dict[str, deque[Moment]] = {}
+        self._gpus: dict[str, deque[GpuReading]] = {}
+        self._said: dict[str, tuple[float, tuple[Verdict, ...]]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -75,7 +82,30 @@ class Watcher:
         self._past.append(reading)
         while self._past[0].at_s < reading.at_s - self._patience.longest_s:
             self._past.popleft()
-        seen = Seen(reading, diagnose(tuple(self._past), self._patience))
+        seen = Seen(reading, self._diagnosis(reading))
         for keep in self._keep:
             keep(seen)
         return seen
+
+    def _diagnosis(self, reading: Reading) -> Diagnosis:
+        oldest_s = reading.at_s - self._patience.longest_s
+        there = {job.name: job for job in reading.jobs}
+        for gone in self._jobs.keys() - there.keys():
+            del self._jobs[gone]
+            self._said.pop(gone, None)
+        due = sorted(there, key=lambda name: self._said.get(name, (-1.0, ()))[0])
+        turn = math.ceil(len(due) * min(1.0, reading.seconds / self._patience.between_s))
+        for name, job in there.items():
+            past = self._jobs.setdefault(name, deque())
+            past.append(Moment(reading.at_s, reading.seconds, job))
+            while past[0].at_s < oldest_s:
+                past.popleft()
+        for name in due[:turn]:
+            self._said[name] = (reading.at_s, diagnose_job(tuple(self._jobs[name]), self._patience))
+        gpus: dict[str, tuple[Verdict, ...]] = {}
+        for gpu in reading.gpus:
+            looks = self._gpus.setdefault(gpu.uuid, deque(maxlen=_GPU_LOOKS))
+            if not looks or looks[-1].at_s != gpu.at_s:
+                looks.append(gpu)
+            gpus[gpu.uuid] = diagnose_gpu(tuple(looks), self._patience, reading.at_s)
+        return Diagnosis(jobs={name: self._said.get(name, (0.0, ()))[1] for name in there}, gpus=gpus)

@@ -22,7 +22,9 @@ from tests.support.program import BOARD, Program
 
 TRAINING = Path(__file__).with_name("provoked_training.py")
 CPUS = sorted(os.sched_getaffinity(0))
-PATIENCE = Patience(start_s=0.3, window_s=1.5, one_process_s=2.0, idle_s=2.5, moment_s=0.5, throttled_s=1.5)
+PATIENCE = Patience(
+    start_s=0.3, window_s=1.5, one_process_s=2.0, idle_s=2.5, moment_s=0.5, throttled_s=1.5, between_s=0.2
+)
 """A tenth of what people are given: the situations here hold from the first moment."""
 WATCHED_S = 2.5
 EVERY_S = 0.2
