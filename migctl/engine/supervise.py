@@ -14,6 +14,7 @@ from functools import partial
 
 from migctl.core.choices import Finish, RuntimeName
 from migctl.core.entries import Queue
+from migctl.core.events import Event
 from migctl.core.plan import Plan
 from migctl.core.record import Record
 from migctl.core.run import Run
@@ -57,13 +58,20 @@ class _Watched:
     """Units that a thread ends."""
 
 
-def supervise(session: Session, *, ready: threading.Event | None = None, stop: threading.Event) -> None:
+def supervise(
+    session: Session,
+    *,
+    ready: threading.Event | None = None,
+    stop: threading.Event,
+    report: Callable[[Event], None] = lambda _: None,
+) -> None:
     """Until nothing is left to supervise, or `stop` is set and somebody rings.
 
     Args:
         session: of the user whose runs these are.
         ready: set once the bell can be rung.
         stop: set by a signal; running jobs go on.
+        report: told every step.
 
     Raises:
         Busy: another supervisor of this user is at work.
@@ -71,7 +79,7 @@ def supervise(session: Session, *, ready: threading.Event | None = None, stop: t
     while True:
         with ExitStack() as stack:
             stack.enter_context(session.lock(lock_name(session), wait_s=LOCK_WAIT_S))
-            supervisor = _Supervisor(session, stop)
+            supervisor = _Supervisor(session, stop, report)
             bell = Doorbell(bell_path(session), session.caller.uid, session.caller.gid, supervisor.ring)
             stack.callback(bell.close)
             if ready is not None:
@@ -99,9 +107,10 @@ def _is_open(ledger: Ledger, name: str) -> bool:
 
 
 class _Supervisor:
-    def __init__(self, session: Session, stop: threading.Event) -> None:
+    def __init__(self, session: Session, stop: threading.Event, report: Callable[[Event], None]) -> None:
         self._session = session
         self._stop = stop
+        self._report = report
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._runs: dict[str, _Watched] = {}
 
@@ -183,7 +192,7 @@ class _Supervisor:
             one.wake_at = time.time() + FAILED_AGAIN_S
 
     def _turn(self, name: str, one: _Watched) -> None:
-        turn = advance(one.session, name, one.memory, report=lambda _: None, cancel=self._stop)
+        turn = advance(one.session, name, one.memory, report=self._report, cancel=self._stop)
         for job in turn.started:
             LOG.info("%s: %s started", name, job)
         one.wake_at, one.waiting = turn.wake_at, turn.waiting > 0
@@ -261,7 +270,7 @@ class _Supervisor:
             return found is not None if again else found != turn.queue
 
         try:
-            take_down(one.session, name, grace_s=None, report=lambda _: None, cancel=threading.Event(), unless=changed)
+            take_down(one.session, name, grace_s=None, report=self._report, cancel=threading.Event(), unless=changed)
         except Busy as error:
             if error.id == "run-changed":
                 one.leaving = None

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from migctl.errors import MigctlError
 from tests.support.crashes import At, Site, Spec
+from tests.support.queue_site import submit, supervise_all
 
 ROOT: Final = Path(__file__).parents[2]
 _CHANGES: Final = frozenset({"os.rename", "os.remove", "os.link", "os.mkdir", "os.rmdir", "subprocess.Popen"})
@@ -27,7 +28,7 @@ class Order:
 
     site: Site
     command: str
-    """up or down"""
+    """up, down, submit (an up whose supervisor is somebody else) or supervise"""
     spec: Spec
     at_event: int = 0
     """At the n-th step event; 0 = never."""
@@ -107,6 +108,10 @@ def _carry_out(order: Order) -> str:
                 replacing=order.replacing,
                 retry=order.retry,
             )
+        elif order.command == "submit":
+            submit(order.site, order.spec, report=listener)
+        elif order.command == "supervise":
+            supervise_all(order.site, report=listener)
         else:
             order.site.down(report=listener)
     except MigctlError as error:
