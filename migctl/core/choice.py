@@ -121,12 +121,12 @@ class _Chooser:
 
     def _divide(self, at: float) -> None:
         """From now on it matters who will have ended by then: such jobs are asked apart from the others with the same wish."""
-        latest = at - self.situation.now
+        now = self.situation.now
         left: list[_Row] = []
         for position, n, member in self.heads:
             rest = self.rows[n].members[member:]
             assert rest[0] == position
-            short = [m for m in rest if (lasts := self.line.order[m].expect_s) is not None and lasts <= latest]
+            short = [m for m in rest if (lasts := self.line.order[m].expect_s) is not None and now + lasts <= at]
             known = set(short)
             left += [_Row(short, True), _Row([m for m in rest if m not in known], False)]
         self.rows = [row for row in left if row.members]

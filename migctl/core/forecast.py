@@ -281,4 +281,4 @@ def _without(line: Line, places: Mapping[str, int], gone: set[str]) -> Line:
             if n < len(group.members) and group.members[n] == place:
                 del group.members[n]
     groups = sorted((group for group in line.groups if group.members), key=lambda group: group.members[0])
-    return Line(order=line.order, standings=line.standings, groups=groups, never=line.never)
+    return replace(line, groups=groups)

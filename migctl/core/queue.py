@@ -6,13 +6,15 @@ enough: then room is kept free for it, and only jobs that do not delay it start.
 
 from __future__ import annotations
 
+from typing import Final
+
 from migctl.core.choice import Choice, choose
 from migctl.core.decision import Decision
-from migctl.core.queue_order import Line, line_up
+from migctl.core.queue_order import Line, Standing, line_up
 from migctl.core.record import JobState
 from migctl.core.reservation import Impatience
 from migctl.core.situation import Situation
-from migctl.core.turn import Reason
+from migctl.core.turn import Reason, Why
 
 _RUNNING = (JobState.STARTING, JobState.RUNNING)
 
@@ -45,19 +47,25 @@ def decide(situation: Situation) -> Decision:
 def _waits(line: Line, choice: Choice, now: float) -> dict[str, Reason]:
     """Every job that does not start → why, in the queue's order."""
     at = choice.reservation.expected_at if choice.reservation is not None else None
-    latest = at - now if at is not None else -1.0
-    long = {group: choice.reason(group.wish, False) for group in line.groups}
-    short = {group: choice.reason(group.wish, True) for group in line.groups} if at is not None else long
     starting = {start.job for start in choice.starts}
-    waits: dict[str, Reason] = {}
-    for turn, standing in zip(line.order, line.standings, strict=True):
-        if turn.name in starting:
-            continue
-        if isinstance(standing, Reason):
-            waits[turn.name] = standing
-            continue
-        in_time = turn.expect_s is not None and turn.expect_s <= latest
-        reason = choice.dropped.get(turn.name) or (short if in_time else long)[standing]
-        assert reason is not None  # neither started nor refused: only the limit ends the choice
-        waits[turn.name] = reason
-    return waits
+    long = [_reason(standing, choice, short=False) for standing in line.standings]
+    if at is None:
+        waits = {t.name: long[n] for t, n in zip(line.order, line.places, strict=True) if t.name not in starting}
+    else:
+        short = [_reason(standing, choice, short=True) for standing in line.standings]
+        waits = {
+            t.name: (short if t.expect_s is not None and now + t.expect_s <= at else long)[n]
+            for t, n in zip(line.order, line.places, strict=True)
+            if t.name not in starting
+        }
+    return waits | choice.dropped
+
+
+def _reason(standing: Standing, choice: Choice, *, short: bool) -> Reason:
+    if isinstance(standing, Reason):
+        return standing
+    return choice.reason(standing.wish, short) or _ALL_START
+
+
+_ALL_START: Final = Reason(why=Why.NO_CORE, words="no free core")
+"""Stands where no job of a group waits but those that found no core near their GPU, which have a reason of their own."""

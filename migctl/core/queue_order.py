@@ -13,6 +13,10 @@ _NAMED = 3
 """Jobs named in a reason before "and N more"."""
 
 
+_FREE: Final = -1
+"""Nothing keeps a job from starting, as far as has been looked."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """Jobs that need the same: where one of them has no room, none has."""
@@ -33,7 +37,9 @@ class Line:
     order: Sequence[Turn]
     """All of them: higher priority first, then the plan's order."""
     standings: Sequence[Standing]
-    """Of each."""
+    """What there is; each once, for any number of jobs."""
+    places: Sequence[int]
+    """Of each waiting job: which of the standings is its."""
     groups: Sequence[Group]
     """Those that may start, the first one's group first."""
     never: tuple[str, ...]
@@ -64,36 +70,53 @@ def line_up(
     dead = _dead(turns, waiting, states) if any(turn.needs for turn in waiting) else {}
     stage = _stage(turns, states, dead)
     order = sorted(waiting, key=_rank) if any(turn.priority for turn in waiting) else waiting
-    told: dict[tuple[str, ...], Reason | None] = {}
-    groups: dict[Wish, Group] = {}
     standings: list[Standing] = []
-    everybody = Reason(why=Why.HELD, words=held) if held is not None else None
-    single = Reason(why=Why.HELD, words="the job is held")
-    for position, turn in enumerate(order):
-        standing: Standing | None = None
-        if turn.needs:
-            standing = dead.get(turn.name) if dead else None
-            if standing is None:
-                if turn.needs not in told:
-                    told[turn.needs] = _missing(turn.needs, states)
-                standing = told[turn.needs]
-        if standing is None and stage is not None and turn.stage is not None and turn.stage > stage.number:
-            standing = stage.reason
-        if standing is None:
-            standing = everybody
-        if standing is None and turn.name in held_jobs:
-            standing = single
-        if standing is None and not_before and not_before.get(turn.name, now) > now:
-            standing = Reason(why=Why.LATER, words="a pause before the next attempt", until=not_before[turn.name])
-        if standing is None:
-            group = groups.get(turn.wish)
-            if group is None:
-                group = groups[turn.wish] = Group(turn.wish)
-            group.members.append(position)
-            standing = group
+
+    def new(standing: Standing) -> int:
         standings.append(standing)
+        return len(standings) - 1
+
+    needing: dict[tuple[str, ...], int] = {}
+    groups: dict[Wish, tuple[int, Group]] = {}
+    behind = new(stage.reason) if stage is not None else _FREE
+    everybody = new(Reason(why=Why.HELD, words=held)) if held is not None else _FREE
+    single = new(Reason(why=Why.HELD, words="the job is held")) if held_jobs else _FREE
+    places: list[int] = []
+    for position, turn in enumerate(order):
+        place = _FREE
+        if turn.needs:
+            if dead and turn.name in dead:
+                place = new(dead[turn.name])
+            else:
+                known = needing.get(turn.needs)
+                if known is None:
+                    reason = _missing(turn.needs, states)
+                    known = needing[turn.needs] = new(reason) if reason is not None else _FREE
+                place = known
+        if place == _FREE and stage is not None and turn.stage is not None and turn.stage > stage.number:
+            place = behind
+        if place == _FREE:
+            place = everybody
+        if place == _FREE and turn.name in held_jobs:
+            place = single
+        if place == _FREE and not_before and not_before.get(turn.name, now) > now:
+            place = new(Reason(why=Why.LATER, words="a pause before the next attempt", until=not_before[turn.name]))
+        if place == _FREE:
+            found = groups.get(turn.wish)
+            if found is None:
+                group = Group(turn.wish)
+                found = groups[turn.wish] = new(group), group
+            place = found[0]
+            found[1].members.append(position)
+        places.append(place)
     never = tuple(turn.name for turn in waiting if turn.name in dead) if dead else ()
-    return Line(order=order, standings=standings, groups=tuple(groups.values()), never=never)
+    return Line(
+        order=order,
+        standings=standings,
+        places=places,
+        groups=tuple(group for _, group in groups.values()),
+        never=never,
+    )
 
 
 def _missing(needs: tuple[str, ...], states: Mapping[str, JobState]) -> Reason | None:
