@@ -66,7 +66,7 @@ class Containers:
     def _abilities(self) -> EngineAbilities:
         from migctl.runtimes.engine_abilities import EngineAbilities
 
-        return EngineAbilities(self._link, self._environ)
+        return EngineAbilities(self._link, self._environ, self._root)
 
     @cached_property
     def _devices(self) -> ContainerDevices:

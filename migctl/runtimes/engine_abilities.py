@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 from migctl.errors import Notice
 from migctl.runtimes.access import GpuAccess, Way, choose_access
@@ -27,11 +28,18 @@ OPEN_FILES = 524288
 
 
 class EngineAbilities:
-    """Safe to use from several threads: the first one asks, the others wait for its answer."""
+    """Safe to use from several threads: the first one asks, the others wait for its answer.
 
-    def __init__(self, link: EngineLink, environ: Mapping[str, str]) -> None:
+    Args:
+        link: the engine.
+        environ: the caller's environment.
+        root: below which this machine's /dev and /sys lie.
+    """
+
+    def __init__(self, link: EngineLink, environ: Mapping[str, str], root: Path = Path("/")) -> None:
         self._link = link
         self._environ = environ
+        self._root = root
         self._lock = threading.RLock()
         self._open_files: int | None = None
         self._access: dict[bool, GpuAccess] = {}
@@ -103,7 +111,7 @@ class EngineAbilities:
     def _notes(self, access: GpuAccess) -> tuple[Notice, ...]:
         notes: list[Notice] = []
         uid = self._link.engine.endpoint.owner
-        if self._link.local and self.rootless and lacks_cpuset(uid):
+        if self._link.local and self.rootless and lacks_cpuset(uid, self._root / "sys/fs/cgroup"):
             notes.append(
                 Notice(
                     "no-cpuset-delegated",
@@ -116,7 +124,7 @@ class EngineAbilities:
             and access.way in (Way.REQUEST, Way.RUNTIME)
             and self._link.info.get("CgroupDriver") == "systemd"
         ):
-            unlinked = unlinked_nodes()
+            unlinked = unlinked_nodes(self._root / "dev")
             if unlinked:
                 notes.append(
                     Notice(
