@@ -11,6 +11,7 @@ from migctl.core.names import problem, sanitised
 from migctl.core.yaml_text import Noted, Value, document
 from migctl.planfile.nodes import Mapping as MappingNode
 from migctl.planfile.nodes import Node, Scalar
+from migctl.planfile.scalars import is_null
 
 PLACEHOLDER_IMAGE = "pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime"
 _BARE = re.compile(r"(?<!\$)\$(?P<dollars>(?:\$\$)*)(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
@@ -116,6 +117,8 @@ def merged(sketches: Sequence[Sketch]) -> Sketch:
 def value_of(node: Node) -> Value:
     """A value as it is spelt; whole numbers and truth values stay what they are."""
     if isinstance(node, Scalar):
+        if is_null(node):
+            return None
         if node.plain and _NUMBER.fullmatch(node.text):
             return int(node.text)
         if node.plain and node.text in ("true", "false"):
