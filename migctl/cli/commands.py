@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from migctl.cli import (
     handover_commands,
+    history_commands,
     inspect_commands,
     job_commands,
     mode_commands,
@@ -26,6 +27,7 @@ COMMANDS: Mapping[str, CommandBody] = {
     **mode_commands.COMMANDS,
     **queue_commands.COMMANDS,
     **tune_commands.COMMANDS,
+    **history_commands.COMMANDS,
     **handover_commands.COMMANDS,
 }
 HIDDEN = frozenset({"ps"})

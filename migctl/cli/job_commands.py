@@ -1,4 +1,4 @@
-"""The commands for single jobs: logs, wait, exec."""
+"""The commands for single jobs: logs, wait, exec, restart."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 from migctl.cli.common import Common
 from migctl.cli.parameters import LONGEST_S, Argument, CommandBody, Option
+from migctl.cli.run_commands import Grace
 
 
 def logs(
@@ -54,4 +55,15 @@ def execute(
     run_beside(common, job, command or [])
 
 
-COMMANDS: Mapping[str, CommandBody] = {"logs": logs, "wait": wait, "exec": execute}
+def restart(
+    common: Common,
+    jobs: Annotated[list[str], Argument(metavar="JOB", help="Jobs, RUN/JOB, or a run.")],
+    timeout: Grace = None,
+) -> None:
+    """End jobs and run each again, as its next attempt, on its instance and cores."""
+    from migctl.cli.restart import restart_jobs
+
+    restart_jobs(common, jobs, grace_s=timeout)
+
+
+COMMANDS: Mapping[str, CommandBody] = {"logs": logs, "wait": wait, "exec": execute, "restart": restart}

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migctl.cli.common import Common
+from migctl.core.choices import RuntimeName
 from migctl.core.clusters import EngineName
 from migctl.errors import PlanError
 
 if TYPE_CHECKING:
     from migctl.core.plan import Plan
+    from migctl.core.run import Run
+    from migctl.engine.session import Session
 
 STANDARD_INPUT = Path("-")
 
@@ -68,3 +72,34 @@ def read_plan(common: Common, environ: Mapping[str, str], file: Path | None, *, 
         return planfile.load_stream(sys.stdin.buffer, Path(), environ, runtime=common.runtime, engine=engine)
     path = file if file is not None else planfile.find(Path())
     return planfile.load(path, environ, runtime=common.runtime, engine=engine)
+
+
+def plan_of(common: Common, session: Session, run: Run) -> Plan:
+    """The plan of a run that is there, as it was submitted, in the environment of then; else its file, for the jobs that it has.
+
+    Args:
+        session: gets that environment: the file may be another by now, or gone.
+
+    Raises:
+        PlanError: it was made on the command line and not submitted.
+    """
+    with session.ledger(write=False) as ledger:
+        there = {record.job for record in ledger.records(run.name)}
+        submission = ledger.submissions.submission(run.name)
+    if submission is not None:
+        session.environ = {**dict(submission.environ), **_own(session.environ)}
+        return submission.plan
+    if not run.plan_path:
+        raise PlanError(
+            "no-plan-file",
+            f"the run {run.name} was made on the command line, and its environment is recorded nowhere",
+            where=f"run {run.name}",
+            hint=f"migctl down {run.name}, then the same migctl run again",
+        )
+    plan = load_plan(replace(common, runtime=RuntimeName(run.runtime)), session.environ, Path(run.plan_path))
+    return replace(plan, name=run.name, jobs=tuple(job for job in plan.jobs if job.name in there))
+
+
+def _own(environ: Mapping[str, str]) -> dict[str, str]:
+    """What tells who calls and where everything lies: of this call, not of the one that submitted."""
+    return {name: value for name, value in environ.items() if name.startswith(("MIGCTL_", "SUDO_"))}

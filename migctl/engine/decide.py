@@ -96,6 +96,7 @@ def decide(
     last_attempt: Callable[[str], int],
     replacing: bool,
     again: Collection[JobState],
+    named: Collection[str] = (),
     queue: Queue | None = None,
 ) -> Decision:
     """Compare the plan with the run, place what has no place yet, and list the steps.
@@ -106,6 +107,7 @@ def decide(
         last_attempt: number of a job's latest attempt, 0 = none; each attempt has its own folder.
         replacing: undo changed and removed jobs instead of keeping them.
         again: ended jobs to run once more, by how they ended; those that a restart of the machine took always run again.
+        named: ended jobs to run once more, however they ended.
         queue: the run's queue as it was left.
 
     Raises:
@@ -115,6 +117,7 @@ def decide(
     queue = requeued(queue, plan, now, again=JobState.STOPPED in again)
     diff = difference([Wanted(job=name, digest=d) for name, d in digests.items()], seen.records)
     once_more = {name for name in diff.kept if seen.records[name].state in again or lost_by_restart(seen.records[name])}
+    once_more |= {name for name in diff.kept if name in named and seen.records[name].state.ended}
     other = {*diff.changed, *diff.removed}
     # What never ran has nothing worth keeping: an `up` that was cut short does not bind the plan that comes after it.
     unborn = {name for name in other if seen.records[name].state in _UNBORN}
@@ -254,6 +257,8 @@ class UpOptions:
     retry: bool = False
     resume: bool = False
     """Run lost jobs again, whatever took them."""
+    jobs: frozenset[str] = frozenset()
+    """Run these again, however they ended."""
     wait_for_s: float = 0.0
     """How long to wait for a lock that somebody else holds."""
 
@@ -298,6 +303,7 @@ def consider(
             last_attempt=lambda job: shop.ledger.last_attempt(plan.name, job),
             replacing=options.replacing,
             again=options.again,
+            named=options.jobs,
             queue=shop.ledger.submissions.queue(plan.name),
         )
     notices = (*failure_notices(there.failures), *decision.allocation.notices)

@@ -1,0 +1,134 @@
+"""Looking back: what runs there were, how each attempt ended, and forgetting those that are over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from migctl.core.record import Record
+from migctl.core.run import Run
+from migctl.core.views.history import AttemptView, HistoryView, PastRun
+from migctl.engine.follow import see
+from migctl.engine.session import Session
+from migctl.engine.targets import unknown_run
+from migctl.errors import Busy, MigctlError, PlanError
+from migctl.host.claims import drop_claim, store_name
+from migctl.store.ledger import Ledger
+
+
+def history(session: Session, word: str | None, folder: Path) -> HistoryView:
+    """Every run that is not forgotten, or one of them, with all attempts; changes nothing.
+
+    Args:
+        word: a run's name or its plan file.
+        folder: that a plan file is relative to.
+
+    Raises:
+        PlanError: there is no such run.
+    """
+    with session.ledger(write=False) as ledger:
+        runs = ledger.runs(ended=True) if word is None else (_found(ledger, word, folder),)
+        past = [_past(run, _attempts(session, ledger, run)) for run in runs]
+    past.sort(key=lambda run: run.created_at or 0.0, reverse=True)
+    return HistoryView(now=session.now(), runs=tuple(past))
+
+
+def forget(session: Session, word: str, folder: Path) -> str:
+    """Remove everything that is kept of an ended run, its logs too; returns its name.
+
+    Raises:
+        PlanError: there is no such run, or it has not ended: nothing was removed.
+        Busy: another migctl is at it.
+    """
+    with session.ledger(write=False) as ledger:
+        name = _found(ledger, word, folder).name
+    _forget(session, name)
+    return name
+
+
+def prune(session: Session) -> tuple[tuple[str, ...], tuple[MigctlError, ...]]:
+    """Forget every ended run; returns those that are forgotten, and why others are not."""
+    with session.ledger(write=False) as ledger:
+        ended = [run.name for run in ledger.runs(ended=True) if run.ended_at is not None]
+    gone: list[str] = []
+    problems: list[MigctlError] = []
+    for name in ended:
+        try:
+            _forget(session, name)
+        except PlanError:
+            continue  # it was brought up again meanwhile
+        except MigctlError as error:
+            problems.append(error)
+            continue
+        gone.append(name)
+    return tuple(gone), tuple(problems)
+
+
+def _forget(session: Session, name: str) -> None:
+    with session.ledger(write=True, removing=True) as ledger, session.run_lock(name):
+        run = ledger.run(name, ended=True)
+        if run is None:
+            raise Busy("run-gone", f"{name} was forgotten just now", where=f"run {name}")
+        if run.ended_at is None:
+            raise PlanError(
+                "run-not-ended",
+                f"{name} has not ended: its jobs, instances and logs are still there",
+                where=f"run {name}",
+                hint=f"migctl down {name}, then migctl rm {name}",
+            )
+        ledger.forget_run(name)
+        drop_claim(session.paths.run, session.caller, name, store_name(session.paths.state))
+
+
+def _found(ledger: Ledger, word: str, folder: Path) -> Run:
+    """The run of this name, living or ended, else the one of this plan file."""
+    runs = ledger.runs(ended=True)
+    path = str((folder / word).resolve())
+    named = next((run for run in runs if run.name == word), None)
+    found = named or next((run for run in runs if run.plan_path and run.plan_path == path), None)
+    if found is None:
+        raise unknown_run(word, [run.name for run in runs])
+    return found
+
+
+def _past(run: Run, attempts: tuple[AttemptView, ...]) -> PastRun:
+    return PastRun(
+        name=run.name,
+        plan_path=run.plan_path,
+        runtime=run.runtime,
+        strategy=run.strategy,
+        created_at=run.created_at,
+        ended_at=run.ended_at,
+        attempts=attempts,
+    )
+
+
+def _attempts(session: Session, ledger: Ledger, run: Run) -> tuple[AttemptView, ...]:
+    over = {(record.job, record.attempt): record for record in ledger.history(run.name)}
+    now = {(record.job, record.attempt): record for record in _present(session, ledger, run).values()}
+    return tuple(_attempt(record) for _, record in sorted({**over, **now}.items()))
+
+
+def _present(session: Session, ledger: Ledger, run: Run) -> Mapping[str, Record]:
+    """The attempts that are not over, as they are now; where nothing answers, as they were recorded."""
+    recorded = {record.job: record for record in ledger.records(run.name)}
+    if all(record.state.ended for record in recorded.values()):
+        return recorded
+    try:
+        return see(session, run)[0].records
+    except MigctlError:
+        return recorded
+
+
+def _attempt(record: Record) -> AttemptView:
+    return AttemptView(
+        job=record.job,
+        attempt=record.attempt,
+        state=record.state,
+        exit_code=record.exit_code,
+        reason=record.reason,
+        profile=record.profile,
+        num_workers=record.num_workers,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+    )

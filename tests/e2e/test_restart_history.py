@@ -1,0 +1,83 @@
+"""Restarting jobs where they are, and looking back at runs until they are forgotten."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.program import Program
+
+PLAN = """name: night
+runtime: process
+jobs:
+  one: {profile: 1g.5gb, command: [sh, -c, 'echo $MIGCTL_ATTEMPT $MIGCTL_MIG_UUID $MIGCTL_CPUSET; exec sleep 600']}
+  two: {profile: 2g.10gb, command: [sh, -c, 'exit 3']}
+"""
+
+
+def test_a_restarted_job_is_a_new_attempt_on_the_same_instance_and_cores(program: Program) -> None:
+    program.plan(PLAN)
+    program.up()
+    before, there = program.jobs(), program.instances()
+
+    restarted = json.loads(program.run("restart", "one", "two", "--json").ended(0).out)
+
+    after = program.jobs()
+    assert [(job["name"], job["attempt"]) for job in restarted["restarted"]] == [("one", 2), ("two", 2)]
+    assert program.instances() == there
+    for job in ("one", "two"):
+        assert after[job]["attempt"] == 2
+        assert [after[job][key] for key in ("mig_uuid", "cpus", "gi_id")] == [
+            before[job][key] for key in ("mig_uuid", "cpus", "gi_id")
+        ]
+    assert after["one"]["pid"] != before["one"]["pid"]
+    assert program.run("logs", "one").ended(0).out.startswith(f"2 {before['one']['mig_uuid']} ")
+
+
+def test_what_has_changed_or_not_begun_is_not_restarted_and_nothing_is_ended(program: Program) -> None:
+    program.plan(PLAN)
+    program.up()
+    program.plan(PLAN.replace("sleep 600", "sleep 700"))
+
+    refused = program.run("restart", "one").ended(2)
+
+    assert "one has changed in the plan since it was started" in refused.told
+    assert "migctl up --replace" in refused.told
+    assert program.jobs()["one"]["state"] == "running"
+    assert program.jobs()["one"]["attempt"] == 1
+
+
+def test_history_keeps_every_attempt_until_the_run_is_forgotten(program: Program) -> None:
+    program.plan(PLAN)
+    program.up()
+    program.run("restart", "one").ended(0)
+
+    living = program.run("rm", "night").ended(2)
+    program.run("down").ended(0)
+    (run,) = program.json("history", "night")["runs"]
+    (short,) = program.json("history")["runs"]
+
+    assert "migctl down night, then migctl rm night" in living.told
+    assert [(a["job"], a["attempt"], a["state"]) for a in run["attempts"]] == [
+        ("one", 1, "stopped"),
+        ("one", 2, "stopped"),
+        ("two", 1, "failed"),
+    ]
+    assert run["ended_at"] is not None
+    assert run == short
+    assert program.run("rm", "night").ended(0).out == "night: forgotten, with its logs\n"
+    assert program.json("history") == {"version": 1, "runs": []}
+    assert not (program.state / "runs/night").exists()
+
+
+def test_prune_forgets_ended_runs_and_leaves_living_ones(program: Program) -> None:
+    program.plan(PLAN)
+    program.plan(PLAN.replace("name: night", "name: day"), "day.yaml")
+    program.up()
+    program.run("down", "night").ended(0)
+    program.up("day.yaml")
+
+    pruned = program.run("history", "--prune").ended(0)
+
+    assert pruned.out == "forgotten: night\n"
+    assert [run["name"] for run in program.json("history")["runs"]] == ["day"]
+    assert program.jobs()["one"]["state"] == "running"
