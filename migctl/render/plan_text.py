@@ -155,7 +155,10 @@ def _total(assignments: Sequence[Assignment], style: Style) -> list[str]:
         f"in all {counted(workers, 'loader worker')} and {counted(len(assignments), 'main process', 'main processes')} "
         f"on {counted(len(used), 'logical CPU')}"
     )
-    return hang("", text, style, indent=2)
+    plain = all(a.cpu.num_workers == a.cpu.cores for a in assignments)
+    rule = "" if plain else ", but where storage or num_workers say otherwise"
+    why = f"workers = cores of the job{rule}; threads (OMP_NUM_THREADS, …) = what then fits"
+    return [*hang("", text, style, indent=2), *hang("", why, style, indent=2)]
 
 
 def _idle(view: PlanView, style: Style) -> list[str]:
