@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from migctl.core.allocation import Assignment
 from migctl.core.keytable import Lost
-from migctl.core.plan import Job, Port, Volume
+from migctl.core.plan import Job, Volume
 from migctl.core.rounds import Rounds
 from migctl.core.yaml_text import Noted, Value, document
-from migctl.render.exported import Exporter, device_variables, handed, heading, resolved, seconds, shm, size
+from migctl.render.exported import Exporter, device_variables, handed, heading, published, resolved, seconds, shm, size
 from migctl.render.nvidia_smi import create_line, destroy_lines
 
 OOM_SCORE_ADJ = 500
@@ -123,7 +123,7 @@ def _options(job: Job, plain: Plain) -> dict[str, Value]:
         "pull_policy": job.pull_policy if job.pull_policy != "missing" else "",
         "working_dir": plain(job.working_dir or ""),
         "volumes": [_volume(volume, plain) for volume in job.volumes],
-        "ports": [_port(port) for port in job.ports],
+        "ports": [published(port) for port in job.ports],
         "network_mode": plain(job.network_mode or ""),
         "tmpfs": [plain(path) for path in job.tmpfs],
         "group_add": [plain(group) for group in job.group_add],
@@ -148,15 +148,6 @@ def _volume(volume: Volume, plain: Plain) -> Value:
     if volume.kind == "bind":
         # Else Compose makes an empty folder as root where the source is missing.
         made["bind"] = {"create_host_path": False}
-    return made
-
-
-def _port(port: Port) -> Value:
-    made: dict[str, Value] = {"target": port.container, "protocol": port.protocol}
-    if port.host:
-        made["published"] = str(port.host)
-    if port.host_ip:
-        made["host_ip"] = port.host_ip
     return made
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from migctl.core.allocation import Assignment
 from migctl.core.handover import environment, resolve, shm_size_bytes, writable_places
 from migctl.core.keytable import Lost
-from migctl.core.plan import Job, Plan
+from migctl.core.plan import Job, Plan, Port
 
 _MIG_UUID = "MIGCTL_MIG_UUID"
 
@@ -79,6 +79,13 @@ def argv(job: Job) -> tuple[str, ...]:
 def shm(a: Assignment) -> int:
     """Bytes of /dev/shm."""
     return a.job.shm_size_bytes or shm_size_bytes(a.cpu.num_workers, None)
+
+
+def published(port: Port) -> str:
+    """`[ip:][host:]container/protocol`, as Compose and Docker read it."""
+    ip = f"[{port.host_ip}]:" if ":" in port.host_ip else f"{port.host_ip}:" if port.host_ip else ""
+    host = f"{port.host}:" if port.host else (":" if ip else "")
+    return f"{ip}{host}{port.container}/{port.protocol}"
 
 
 def size(value: int) -> str:

@@ -8,9 +8,9 @@ from math import ceil
 from migctl.core.allocation import Assignment
 from migctl.core.choices import RuntimeName
 from migctl.core.keytable import Lost
-from migctl.core.plan import Job, Port, Volume
+from migctl.core.plan import Job, Volume
 from migctl.core.rounds import Rounds
-from migctl.render.exported import Exporter, argv, handed, heading, resolved, shm, size
+from migctl.render.exported import Exporter, argv, handed, heading, published, resolved, shm, size
 from migctl.render.nvidia_smi import profile_tuple
 from migctl.render.shell_words import comment, word, words, wrapped
 
@@ -190,7 +190,7 @@ def _options(job: Job) -> list[str]:
         ("--pull", [job.pull_policy] if job.pull_policy != "missing" else []),
         ("--workdir", [job.working_dir] if job.working_dir else []),
         ("--mount", map(_mount, job.volumes)),
-        ("--publish", map(_port, job.ports)),
+        ("--publish", map(published, job.ports)),
         ("--network", [job.network_mode] if job.network_mode else []),
         ("--tmpfs", job.tmpfs),
         ("--group-add", job.group_add),
@@ -210,12 +210,6 @@ def _mount(volume: Volume) -> str:
     fields = [f"type={volume.kind}", *([f"source={volume.source}"] if volume.source else []), f"target={volume.target}"]
     fields += ["readonly"] if volume.read_only else []
     return ",".join('"' + field.replace('"', '""') + '"' if set(field) & set(',"\n') else field for field in fields)
-
-
-def _port(port: Port) -> str:
-    ip = f"[{port.host_ip}]:" if ":" in port.host_ip else f"{port.host_ip}:" if port.host_ip else ""
-    host = f"{port.host}:" if port.host else (":" if ip else "")
-    return f"{ip}{host}{port.container}/{port.protocol}"
 
 
 def _process(a: Assignment, rounds: Rounds) -> str:
