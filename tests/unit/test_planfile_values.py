@@ -42,7 +42,7 @@ def job(text: str, folder: Path = Path("/nowhere"), environ: dict[str, str] | No
 VALUES = (
     ("profile: 2g.10gb", "request", ByProfile("2g.10gb")),
     ("instance: MIG-8ff2e3a4-11b0-5d63-9a31-0c55e1d1a0b2", "request", ByInstance("MIG-8ff2e3a4-11b0-5d63-9a31-0c55e1d1a0b2")),
-    ("instance: MIG-GPU-8ff2e3a4-11b0-5d63-9a31-0c55e1d1a0b2/1/0", "request", ByInstance("MIG-GPU-8ff2e3a4-11b0-5d63-9a31-0c55e1d1a0b2/1/0")),
+    ("instance: MIG-GPU-8ff2e3a4/1/0", "request", ByInstance("MIG-GPU-8ff2e3a4/1/0")),
     ("profile: 1G.10GB", "request", ByProfile("1g.10gb")),
     ("profile: MIG 1g.5gb", "request", ByProfile("1g.5gb")),
     ("profile: 3c.3g.20gb", "request", ByProfile("3g.20gb")),
