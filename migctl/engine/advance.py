@@ -15,6 +15,7 @@ from migctl.core.plan import Plan
 from migctl.core.progress import Progress
 from migctl.core.record import JobState, Record, StoppedBy
 from migctl.core.run import Run
+from migctl.core.situation import Situation
 from migctl.core.submission import Submission
 from migctl.core.wave import Wave, next_wave
 from migctl.engine.apply import Workshop
@@ -71,6 +72,8 @@ class Turn:
     plan: Plan | None = None
     queue: Queue | None = None
     """As it was: whoever acts on `over` looks first whether it still is."""
+    situation: Situation | None = None
+    """What was decided on, where jobs say how long they take."""
 
 
 def advance(
@@ -268,4 +271,5 @@ def _turn(
         over=not alive and not waiting and not memory.put_off,
         plan=plan,
         queue=queue,
+        situation=wave.situation if any(job.expect_s is not None for job in plan.jobs) else None,
     )

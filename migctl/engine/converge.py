@@ -18,6 +18,7 @@ from migctl.engine.apply import Workshop, read_only
 from migctl.engine.claiming import claim
 from migctl.engine.decide import Decision, UpOptions, consider
 from migctl.engine.failed_gpus import real_failure
+from migctl.engine.foresight import note_course
 from migctl.engine.idleness import hold_machine
 from migctl.engine.launch import launch_pad
 from migctl.engine.mode import to_enable, turn_on
@@ -118,6 +119,8 @@ def converge(
             if run.boot_id != seen.observed.boot_id or (to_supervise and not run.revision):
                 run = ledger.save_run(replace(run, boot_id=seen.observed.boot_id))
             result = _result(run, decision, seen.records) if idle else _act(shop, plan, decision, seen, images)
+        if not to_supervise and not idle:
+            note_course(ledger, plan, result.records)
     if to_supervise:
         ensure(session)
     return result

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from migctl.core.record import JobState
 from migctl.core.run import Run
-from migctl.core.views.status import JobView
+from migctl.core.views.status import JobView, RunView
 from migctl.core.words import counted
 from migctl.engine.queued import Waiting, waiting
 from migctl.engine.session import Session
@@ -27,6 +28,17 @@ def with_waiting(ledger: Ledger, run: Run, jobs: Sequence[JobView]) -> tuple[Job
     there |= {name: _view(one) for name, one in waits.items()}
     order = {name: number for number, name in enumerate(queue.names)}
     return tuple(sorted(there.values(), key=lambda job: order.get(job.name, len(order))))
+
+
+def with_course(ledger: Ledger, view: RunView) -> RunView:
+    """The run with when its jobs are expected to start and to end, as far as that was foreseen."""
+    if all(job.state.ended for job in view.jobs):
+        return view
+    found = ledger.submissions.course(view.name)
+    if found is None:
+        return replace(view, ends_reason="no job says how long it takes (expect)")
+    jobs = tuple(job if job.state.ended else replace(job, expected=found.jobs.get(job.name)) for job in view.jobs)
+    return replace(view, jobs=jobs, ends_at=found.ends_at, ends_reason=found.reason)
 
 
 def queue_notices(session: Session, ledger: Ledger, runs: Sequence[Run]) -> list[Notice]:

@@ -20,6 +20,7 @@ from migctl.engine.endings import explain
 from migctl.engine.lost_gpus import lost_gpus, told
 from migctl.engine.observe import elsewhere, known_gpus, other_nvml, owners
 from migctl.engine.pins import AWAY, load_notices, pins
+from migctl.engine.queue_views import queue_notices, with_course, with_waiting
 from migctl.engine.rights import sudo_notices
 from migctl.engine.session import Session
 from migctl.engine.unrecorded import notices as without_record
@@ -65,6 +66,7 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
         }
         pinned = pins(record for records in settled.values() for record in records)
         notices += load_notices(pinned)
+        notices += queue_notices(session, ledger, runs)
         lost = lost_gpus(session, (r for run in runs if run.runtime not in silent for r in settled[run.name]))
         claims = list(read_claims(session.paths.run, boot_now))
         made_by = owners(ledger, observed, claims)
@@ -125,7 +127,9 @@ def _run(
     jobs = tuple(_job(r, pinned.get(names[r.job]), lost.get(names[r.job])) for r in records)
     if run.ended_at is not None and not jobs:
         jobs = tuple(_job(record) for record in ledger.history(run.name))
-    return RunView(
+    else:
+        jobs = with_waiting(ledger, run, jobs)
+    view = RunView(
         name=run.name,
         state="removed" if run.ended_at is not None else run_state(jobs),
         jobs=jobs,
@@ -135,6 +139,7 @@ def _run(
         created_at=run.created_at,
         simulated=run.nvml,
     )
+    return with_course(ledger, view) if run.ended_at is None else view
 
 
 def _job(record: Record, pinned: Pinning | None = None, lost: str | None = None) -> JobView:

@@ -21,6 +21,7 @@ from migctl.core.run import Run
 from migctl.engine.advance import Memory, Turn, advance
 from migctl.engine.closing import close, conclude, run_over
 from migctl.engine.down import take_down
+from migctl.engine.foresight import Foresight
 from migctl.engine.session import Session
 from migctl.engine.supervisor import bell_path, lock_name
 from migctl.errors import Busy, MigctlError
@@ -47,6 +48,7 @@ class _Watched:
     environ: Mapping[str, str]
     """In which it was submitted."""
     memory: Memory = field(default_factory=Memory)
+    foresight: Foresight = field(default_factory=Foresight)
     wake_at: float | None = None
     waiting: bool = False
     """Jobs of it wait: any job's end may be theirs."""
@@ -207,6 +209,9 @@ class _Supervisor:
             self._see_off(name, one, turn)
         elif turn.over:
             self._finish(name, one, turn)
+        if turn.situation is not None and name in self._runs and not turn.over:
+            later = one.foresight.look_ahead(one.session, name, turn.situation)
+            one.wake_at = min((at for at in (one.wake_at, later) if at is not None), default=None)
 
     @staticmethod
     def _in_thread(work: Callable[[], None]) -> None:

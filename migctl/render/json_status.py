@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from migctl.core.course import Span
 from migctl.core.pinning import Pinning
 from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView
 from migctl.render.json_values import VERSION, Json, mode_json, notice_json, placement_json
@@ -28,6 +29,8 @@ def _run(run: RunView) -> Json:
         "runtime": run.runtime or None,
         "strategy": run.strategy or None,
         "created_at": run.created_at,
+        "expected_end_at": run.ends_at,
+        "expected_end_reason": run.ends_reason,
         "jobs": [_job(job) for job in run.jobs],
     }
 
@@ -51,9 +54,18 @@ def _job(job: JobView) -> Json:
         "attempt": job.attempt,
         "started_at": job.started_at,
         "finished_at": job.finished_at,
+        **_expected(job.expected),
         **_pinning(job.pinning),
     }
     return fields | {f"{name}_reason": why for name, why in job.unknown}
+
+
+def _expected(span: Span | None) -> Json:
+    """When the job is expected to run; nulls where nobody has foreseen it."""
+    if span is None:
+        return {"expected_start_at": None, "expected_end_at": None}
+    reason = {"expected_end_reason": span.reason} if span.reason is not None else {}
+    return {"expected_start_at": span.start, "expected_end_at": span.end, **reason}
 
 
 def _pinning(seen: Pinning | None) -> Json:

@@ -51,6 +51,7 @@ _COLUMNS = (
     Column(title="PLACE", drop=4),
     Column(title="CPUS", least=7),
     Column(title="WORKERS", right=True, drop=1),
+    Column(title="EXPECTED", drop=5),
 )
 _RUNS = 6
 """Runs with a table of their jobs; more runs than that are one line each."""
@@ -131,6 +132,7 @@ def _head(run: RunView, view: StatusView, style: Style) -> list[str]:
     facts += [run.runtime] if run.runtime else []
     facts += [f"of {run.owner}"] if run.owner else []
     facts += [f"since {duration(view.now - run.created_at)}"] if run.created_at is not None else []
+    facts += [_end(run.ends_at, view.now)] if run.ends_at is not None else []
     state = style.paint(clean(run.state, style), *_state_looks(run.state))
     badge = ""
     if run.simulated and not view.simulated:
@@ -190,7 +192,22 @@ def _row(
         str(first.placement) if group.size == 1 and first.placement is not None else "",
         str(cpus),
         _workers(group),
+        _expected(group, view.now),
     ]
+
+
+def _expected(group: Group[JobView], now: float) -> str:
+    """When it ends, or starts; of several the last one."""
+    spans = [job.expected for job in group.members if job.expected is not None]
+    if group.first.state is JobState.QUEUED:
+        starts = [span.start for span in spans if span.start is not None]
+        return f"starts in {duration(max(starts) - now)}" if len(starts) == group.size else ""
+    ends = [span.end for span in spans if span.end is not None]
+    return _end(max(ends), now) if len(ends) == group.size else ""
+
+
+def _end(at: float, now: float) -> str:
+    return f"ends in {duration(at - now)}" if at >= now else f"overdue {duration(now - at)}"
 
 
 def _workers(group: Group[JobView]) -> str:

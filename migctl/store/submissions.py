@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from migctl.core.course import Course, Span
 from migctl.core.entries import Queue
 from migctl.errors import HostError
 from migctl.store.codec import TooNew, decode_queue, decode_submission, encode_queue, encode_submission
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 SUBMISSION = "@plan.json"
 QUEUE = "@queue.json"
 WAITS = "@waits.json"
+COURSE = "@course.json"
 """Names that no job can have, since they stand among the jobs' folders."""
 _LARGEST_BYTES = 256 * 1024 * 1024
 """10,000 jobs take about 3 MiB, and each may have a large environment."""
@@ -82,6 +84,20 @@ class Submissions:
             pass
         self._told[run] = text
 
+    def course(self, run: str) -> Course | None:
+        """The expected course of this run, as it was foreseen last; nothing where that is not known."""
+        try:
+            return self._read(run, COURSE, _course)
+        except HostError:
+            return None
+
+    def save_course(self, run: str, course: Course) -> None:
+        """Tell whoever only looks when jobs are expected to run; what is lost is foreseen anew."""
+        spans = {name: [span.start, span.end, span.reason] for name, span in course.jobs.items()}
+        told = {"ends_at": course.ends_at, "reason": course.reason, "jobs": spans}
+        with self._staged([self._draft(run, COURSE, json.dumps(told, separators=(",", ":")))], durable=False):
+            pass
+
     def submit(self, run: str, submission: Submission, queue: Queue) -> None:
         """Write both durably, or neither.
 
@@ -96,10 +112,10 @@ class Submissions:
             pass
 
     def withdraw(self, run: str) -> None:
-        """Remove both; gone already is fine."""
+        """Remove both, and what is told of them; gone already is fine."""
         try:
             with self._folders.opened(RUNS, checked_name(run, "run")) as folder:
-                for name in (QUEUE, SUBMISSION, WAITS):
+                for name in (QUEUE, SUBMISSION, WAITS, COURSE):
                     with suppress(FileNotFoundError):
                         os.unlink(name, dir_fd=folder)
         except FileNotFoundError:
@@ -141,6 +157,15 @@ class Submissions:
             raise too_new(path, str(error)) from error
         except ValueError as error:
             raise _broken(run, path, error) from error
+
+
+def _course(text: bytes) -> Course:
+    found = json.loads(text)
+    try:
+        spans = {name: Span(start=start, end=end, reason=why) for name, (start, end, why) in found["jobs"].items()}
+        return Course(jobs=spans, ends_at=found["ends_at"], reason=found["reason"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"it is no course of a run: {error}") from error
 
 
 def _broken(run: str, path: Path, error: ValueError) -> HostError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from tests.support.program import Program
 
@@ -81,3 +82,24 @@ def test_prune_forgets_ended_runs_and_leaves_living_ones(program: Program) -> No
     assert pruned.out == "forgotten: night\n"
     assert [run["name"] for run in program.json("history")["runs"]] == ["day"]
     assert program.jobs()["one"]["state"] == "running"
+
+
+def test_status_says_when_a_run_is_expected_to_end_with_and_without_a_queue(program: Program) -> None:
+    jobs = "{replicas: 2, profile: 7g.40gb, expect: 1h, command: [sleep, '600']}"
+    program.plan(f"name: turns\nruntime: process\njobs: {{big: {jobs}}}\n", "turns.yaml")
+    program.plan(PLAN.replace("sleep 600']", "sleep 600'], expect: 2h").replace("two: {", "two: {expect: 1m, "))
+    program.up()
+    (alone,) = program.json("status", "night")["runs"]
+    program.run("down", "night").ended(0)
+    program.up("turns.yaml")
+    queued = {"expected_end_at": None}
+    deadline = time.monotonic() + 20
+    while queued["expected_end_at"] is None and time.monotonic() < deadline:
+        (queued,) = program.json("status", "turns")["runs"]
+
+    one = alone["jobs"][0]
+    assert one["expected_end_at"] == one["started_at"] + 7200
+    assert alone["expected_end_at"] == one["expected_end_at"]
+    first, second = queued["jobs"]
+    assert abs(second["expected_end_at"] - first["started_at"] - 7200) < 60
+    assert queued["expected_end_at"] == second["expected_end_at"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from migctl.core.course import Span
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import MigMode, Placement
 from migctl.core.pinning import Pinning
@@ -40,6 +41,8 @@ class JobView:
     attempt: int = 1
     started_at: float | None = None
     finished_at: float | None = None
+    expected: Span | None = None
+    """When it is expected to run, where that was foreseen."""
     pinning: Pinning | None = None
     """Its processes against its cpuset; `None` where it does not run or is not seen."""
     unknown: tuple[tuple[str, str], ...] = ()
@@ -60,6 +63,10 @@ class RunView:
     strategy: str = ""
     created_at: float | None = None
     simulated: str = ""
+    ends_at: float | None = None
+    """When its last job is expected to end."""
+    ends_reason: str | None = None
+    """Why that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
