@@ -32,6 +32,6 @@ def told(lost: Mapping[str, str]) -> Iterator[str]:
     """Each as a difference between the machine and the records, with what to do: a container never gets its GPU back."""
     for name, why in lost.items():
         yield (
-            f"{name}: {why} (a systemctl daemon-reload or docker update does that); only a new container has one: "
-            f"`migctl stop {name}`, then `migctl up --retry`; `migctl check` tells how to keep it from happening again"
+            f"{name}: {why} (a systemctl daemon-reload or docker update does that); only a new container reaches it: "
+            f"`migctl restart {name}`; `migctl check` tells how to prevent it"
         )

@@ -35,7 +35,7 @@ def test_status_says_which_job_it_is_why_and_that_only_a_new_container_helps(wor
     assert jobs == {"a": (JobState.RUNNING, f"lost its GPU: {SYMPTOM}"), "b": (JobState.RUNNING, None)}
     (line,) = shown.drift
     assert line.startswith(f"one/a: lost its GPU: {SYMPTOM}")
-    assert "`migctl stop one/a`, then `migctl up --retry`" in line
+    assert "`migctl restart one/a`" in line
 
 
 def test_a_job_that_has_ended_has_no_gpu_to_lose(world: World) -> None:
