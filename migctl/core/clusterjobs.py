@@ -11,8 +11,8 @@ from migctl.core.choices import Strategy
 from migctl.core.handover import shm_size_bytes
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu, Profile
-from migctl.core.plan import Auto, ByInstance, ByProfile, Job, Plan
-from migctl.core.selection import job_gpus
+from migctl.core.plan import Auto, ByInstance, ByProfile, GpuSelector, Job, Plan
+from migctl.core.selection import select_gpus
 from migctl.core.sizes import auto_candidates, options
 from migctl.core.topology import flat
 from migctl.core.workers import batch_size, num_workers
@@ -145,11 +145,17 @@ def _profile(job: Job, plan: Plan, node: Node, auto: Profile | None) -> tuple[Pr
             where=job.place("memory", "slices"),
             hint="say which board the nodes have: --on a100-40gb (and --cores N); or write profile",
         )
-    able = [gpu for gpu in job_gpus(job, plan, node.gpus) if gpu.profiles]
+    able = [gpu for gpu in _gpus(job, plan, node) if gpu.profiles]
     if not able:
         return None, None
     found = auto if isinstance(request, Auto) else options(request, able[0])
     return found, None if found is None else found.name
+
+
+def _gpus(job: Job, plan: Plan, node: Node) -> tuple[Gpu, ...]:
+    """A kind of GPU means the same on every machine; numbers and UUIDs are those of one."""
+    kinds = [selector for selector in job.gpus or plan.gpus if selector.model is not None]
+    return select_gpus(kinds, node.gpus, plan.strategy) if kinds else node.gpus
 
 
 def _auto_profile(plan: Plan, node: Node) -> Profile | None:
@@ -162,7 +168,9 @@ def _auto_profile(plan: Plan, node: Node) -> Profile | None:
         return auto_candidates(able[0])[-1]
     topology = flat(max(node.cores, len(plan.jobs)))
     machine = Machine(gpus=node.gpus, topology=topology, affinity=topology.online)
-    found = {a.job.name: a.profile for a in allocate(replace(plan, max_parallel=None), machine).assignments}
+    jobs = tuple(replace(job, gpus=()) for job in plan.jobs)
+    anywhere = replace(plan, jobs=jobs, gpus=(GpuSelector(all=True),), max_parallel=None)
+    found = {a.job.name: a.profile for a in allocate(anywhere, machine).assignments}
     return next((found[job.name] for job in asking if found.get(job.name)), auto_candidates(able[0])[-1])
 
 
@@ -188,7 +196,7 @@ def _cores(job: Job, plan: Plan, node: Node, profile: Profile | None, wanted: st
 def _whole_memory(plan: Plan, job: Job, node: Node, wanted: str | None) -> int | None:
     if wanted is not None or not node.gpus:
         return None
-    return job_gpus(job, plan, node.gpus)[0].memory_mib
+    return _gpus(job, plan, node)[0].memory_mib
 
 
 def _batch(job: Job, memory_mib: int | None) -> int | None:

@@ -129,13 +129,14 @@ _NO_QUEUE = "nothing watches the jobs after they were started"
 _NO_CONTAINER = Unsupported("a process has no container")
 _SITE = "the cluster decides it for all its users"
 _NODE_CORES = "the node decides which cores; the number is asked for"
+_ANY_GPU = Partly("a kind of GPU, for its profiles", "the cluster chooses the GPU itself")
 _POD = "a pod has no such setting"
 _RUNTIME = "the site's container runtime decides it"
 
 PLAN_KEYS: Mapping[str, Row] = {
     "name": _heading(_row("label io.migctl.run", "name of the run", "name", "a comment, and the containers' names",
                           "--job-name", "label app.kubernetes.io/part-of")),
-    "gpu": _layout("the GPUs planned for"),
+    "gpu": {**_layout("the GPUs planned for"), **dict.fromkeys((Target.SLURM, Target.KUBERNETES), _ANY_GPU)},
     "strategy": _layout("the layout; whole GPUs where it is not mig"),
     "runtime": _row("the engine's API", "processes of the caller", "services", "docker run, or taskset for processes",
                     "the container option, or the command as it is", "containers"),
@@ -182,7 +183,7 @@ JOB_KEYS: Mapping[str, Row] = {
     "slices": _layout("the profile with so many"),
     "instance": _row("the administrator's instance", "the administrator's instance", "device_ids", "its UUID",
                      Unsupported("a cluster chooses the device itself"), Unsupported("a cluster chooses the device itself")),
-    "gpu": _layout("the GPUs planned for"),
+    "gpu": {**_layout("the GPUs planned for"), **dict.fromkeys((Target.SLURM, Target.KUBERNETES), _ANY_GPU)},
     "cpus": _row("CpusetCpus", "sched_setaffinity", "cpuset", "--cpuset-cpus, taskset -c", "--cpus-per-task", "requests.cpu"),
     "cpuset": _row("CpusetCpus", "sched_setaffinity", "cpuset", "--cpuset-cpus, taskset -c",
                    Partly("--cpus-per-task", _NODE_CORES), Partly("requests.cpu", _NODE_CORES)),
@@ -193,7 +194,8 @@ JOB_KEYS: Mapping[str, Row] = {
     "storage": _same("MIGCTL_NUM_WORKERS"),
     "matrix": _row("a container each", "a process each", "a service each", "a line each", "--array", "an Indexed Job"),
     "replicas": _row("a container each", "a process each", "a service each", "a line each", "--array", "an Indexed Job"),
-    "needs": _row("the queue", "the queue", Partly("profiles: what runs later is started by hand", "nobody looks whether the needed jobs succeeded"),
+    "needs": _row("the queue", "the queue", Partly("profiles: what runs later is started by hand",
+                                                      "nobody looks whether the needed jobs succeeded"),
                   "later rounds, if the need succeeded",
                   "--dependency=afterok, --kill-on-invalid-dep=yes",
                   Unsupported("a Job waits for no other; apply the next when the first has succeeded (kubectl wait)")),

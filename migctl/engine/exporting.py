@@ -10,7 +10,7 @@ from migctl.core.choices import Strategy
 from migctl.core.clusterjobs import Node, groups
 from migctl.core.clusterturns import Turn, turns
 from migctl.core.machine import Machine
-from migctl.core.plan import ByProfile, Plan
+from migctl.core.plan import ByProfile, GpuSelector, Plan
 from migctl.core.rounds import Rounds, rounds
 from migctl.core.topology import Topology, flat
 from migctl.core.views.gres import GresDevice
@@ -72,7 +72,8 @@ def node_layout(plan: Plan, node: Node) -> tuple[str, ...]:
     """The profiles that an empty node holds at once for this plan, each as often as it does; nothing where that is not known."""
     topology = flat(max(node.cores, _MOST_JOBS))
     machine = Machine(gpus=node.gpus, topology=topology, affinity=topology.online)
-    local = replace(plan, jobs=plan.jobs[:_MOST_JOBS], max_parallel=None, strategy=Strategy.MIG)
+    jobs = tuple(replace(job, gpus=()) for job in plan.jobs[:_MOST_JOBS])
+    local = replace(plan, jobs=jobs, gpus=(GpuSelector(all=True),), max_parallel=None, strategy=Strategy.MIG)
     try:
         found = allocate(local, machine).assignments
     except MigctlError:
