@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from migctl.core.causes import Cause
 from migctl.core.choices import RetryOn
-from migctl.core.log_signs import Cause
 from migctl.core.plan import Job
 from migctl.core.record import JobState, Record, StoppedBy
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from migctl.core.causes import Cause
 from migctl.core.exit_codes import exit_words
 from migctl.core.kernel_events import CONTAINED, GPU_FAULTS, PROGRAM_FAULTS, KernelEvent, OomKill, Xid
-from migctl.core.log_signs import Cause, exception_in, last_words, sign_in
+from migctl.core.log_signs import exception_in, last_words, sign_in
 
 _MOST: Final = 160
 """Characters of a program's own line that are quoted."""

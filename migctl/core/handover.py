@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from migctl.core.cpuset import CpuSet
 from migctl.errors import PlanError, Where
@@ -172,6 +171,8 @@ def shm_size_bytes(num_workers: int, memory_total_mib: int | None) -> int:
 
 def _unknown(name: str, where: Where | str | None) -> PlanError:
     # The common beginning would make every name look near.
+    from difflib import get_close_matches  # only a mistake needs it
+
     near = get_close_matches(name.removeprefix(_PREFIX), [known.removeprefix(_PREFIX) for known in HANDED], n=1)
     return PlanError(
         "unknown-name",

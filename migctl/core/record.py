@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from migctl.core.causes import Cause
 from migctl.core.cpuset import CpuSet
-from migctl.core.log_signs import Cause
 from migctl.core.mig import Placement
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -210,7 +210,7 @@ def fresh_record(
     return Record(
         run=plan.name,
         job=assignment.job.name,
-        token=secrets.token_hex(8),
+        token=os.urandom(8).hex(),
         runtime=plan.runtime.value,
         strategy=strategy.value,
         state=JobState.STARTING,

@@ -56,8 +56,8 @@ def _explained(
     record: Record, tail: str, kernel: tuple[Sequence[KernelEvent], float] | None, gpus: Sequence[Gpu]
 ) -> Record:
     # Only who has a failed job needs the table of texts.
+    from migctl.core.causes import Cause
     from migctl.core.endings import Facts, ending
-    from migctl.core.log_signs import Cause
 
     code = record.exit_code
     found = ending(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from migctl.core.diagnose import Patience
-from migctl.core.log_signs import Cause
+from migctl.core.causes import Cause
 from migctl.core.verdicts import Kind, Verdict
 from migctl.engine.session import Session
 from migctl.watch.sampler import Sampler

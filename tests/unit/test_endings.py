@@ -10,7 +10,8 @@ import pytest
 
 from migctl.core.endings import Ending, Facts, ending
 from migctl.core.kernel_events import KernelEvent, OomKill, Xid, kernel_events
-from migctl.core.log_signs import SIGNS, Cause, last_words
+from migctl.core.causes import Cause
+from migctl.core.log_signs import SIGNS, last_words
 
 ID = "4f2a" * 16
 PCI = "0000:3b:00.0"
