@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,8 @@ class Answer:
 
 def find_program(name: str, environ: Mapping[str, str]) -> str | None:
     """The program's path on the caller's PATH."""
+    import shutil  # loads compressors, which few commands need
+
     return shutil.which(name, path=environ.get("PATH"))
 
 
