@@ -51,7 +51,7 @@ def queues(plan: Plan, machine: Machine, progress: Progress) -> bool:
     said = progress.queue
     if plan.strategy is Strategy.SEQUENTIAL or said.held or said.held_jobs or said.stopped or progress.again:
         return True
-    if any(job.needs or job.stage is not None for job in plan.jobs):
+    if plan.stagger_s > 0 or any(job.needs or job.stage is not None for job in plan.jobs):
         return True
     gpus = [gpu for gpu in machine.usable if gpu.profiles or gpu.mig is None]
     most = sum(max((p.max_instances for p in gpu.profiles), default=len(machine.topology.online)) for gpu in gpus)

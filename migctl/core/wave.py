@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -39,10 +40,6 @@ class Wave:
     beside_others: bool = False
     """Somebody else has room or cores there, and nobody tells when that ends."""
 
-    def only(self, count: int) -> Wave:
-        """The same with at most so many starts."""
-        return replace(self, starts=self.starts[:count])
-
 
 def next_wave(plan: Plan, machine: Machine, progress: Progress, *, now: float) -> Wave:
     """Decide what starts now.
@@ -68,7 +65,7 @@ def next_wave(plan: Plan, machine: Machine, progress: Progress, *, now: float) -
         weights = _weights(plan, first, running)
         known = replace(progress, queue=replace(progress.queue, wave=weights))
         found = situation(plan, machine, known, gpus=gpus, strategy=strategy, pool=pool, now=now)
-    decision = decide(found)
+    decision = _staggered(decide(found), plan, progress, now)
     begun = {start.job: start for start in decision.starts}
     held = {**running, **{name: _seat(start, plan, strategy) for name, start in begun.items() if _placed(start)}}
     jobs = tuple(job for job in plan.jobs if job.name in running or job.name in begun)
@@ -92,6 +89,25 @@ def next_wave(plan: Plan, machine: Machine, progress: Progress, *, now: float) -
         situation=found,
         beside_others=any(stay.job is None for site in found.sites for stay in site.stays)
         or (_others_on_cores(machine) and any(reason.why is Why.NO_CORE for reason in waits.values())),
+    )
+
+
+def _staggered(decision: Decision, plan: Plan, progress: Progress, now: float) -> Decision:
+    """With `stagger` one job starts, and the next one when the pause is over."""
+    if plan.stagger_s <= 0 or not decision.starts:
+        return decision
+    last = max((r.started_at for r in progress.records.values() if r.started_at is not None), default=-math.inf)
+    begun = decision.starts[: 1 if now >= last + plan.stagger_s else 0]
+    later = decision.starts[len(begun) :]
+    if not later:
+        return decision
+    due = (now if begun else last) + plan.stagger_s
+    pause = Reason(why=Why.LATER, words="a pause between two starts", until=due)
+    return replace(
+        decision,
+        starts=begun,
+        waits={**{start.job: pause for start in later}, **decision.waits},
+        wake_at=due if decision.wake_at is None else min(due, decision.wake_at),
     )
 
 

@@ -49,7 +49,6 @@ class Memory:
     """Instances that could not be destroyed → when that may be tried again."""
     put_off: dict[str, tuple[float, str]] = field(default_factory=dict)
     """Jobs whose instance could not be made → not before when, and why."""
-    last_start: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +111,13 @@ def advance(
         if not queue.wave and wave.weights:
             queue = replace(queue, wave=wave.weights)
             ledger.submissions.save_queue(name, queue)
-        wave, wake = _staggered(wave, plan, memory, now)
         starting = start_wave(shop, run, memory.submission or _submission(ledger, name, memory), wave, seen, records)
         _remember(memory, starting, session.now())
         final = dict(starting.records)
         claim(session, run, final.values(), seen.observed.boot_id)
         words = {job: reason.words for job, reason in wave.waits.items()}
         ledger.submissions.save_waits(name, {**words, **{job: why for job, (_, why) in memory.put_off.items()}})
-        return _turn(plan, queue, final, wave, starting, ending, memory, wake, session.now())
+        return _turn(plan, queue, final, wave, starting, ending, memory, session.now())
 
 
 def _submission(ledger: Ledger, name: str, memory: Memory) -> Submission:
@@ -218,19 +216,7 @@ def _blocked(memory: Memory, now: float) -> frozenset[tuple[str, int]]:
     return frozenset(memory.blocked)
 
 
-def _staggered(wave: Wave, plan: Plan, memory: Memory, now: float) -> tuple[Wave, float | None]:
-    """With `stagger` one job starts, and the next one when the pause is over."""
-    if plan.stagger_s <= 0 or not wave.starts:
-        return wave, None
-    due = memory.last_start + plan.stagger_s
-    if now < due:
-        return wave.only(0), due
-    return wave.only(1), (now + plan.stagger_s if len(wave.starts) > 1 else None)
-
-
 def _remember(memory: Memory, starting: Starting, now: float) -> None:
-    if starting.started:
-        memory.last_start = now
     memory.blocked |= dict.fromkeys(starting.blocked, now + PUT_OFF_S)
     memory.put_off |= {
         job: (now + PUT_OFF_S, f"the driver refused: {error.message}") for job, error in starting.refused.items()
@@ -245,7 +231,6 @@ def _turn(
     starting: Starting,
     ending: tuple[Record, ...],
     memory: Memory,
-    wake: float | None,
     now: float,
 ) -> Turn:
     alive = {n: r for n, r in records.items() if not r.state.ended and r.container_id is not None}
@@ -256,7 +241,7 @@ def _turn(
         if name in limits and record.started_at is not None and record.stopped_by is None
     }
     waiting = [name for name in wave.waits if name not in wave.never]
-    waits = [*(t for t in (wake, wave.wake_at) if t is not None), *deadlines.values()]
+    waits = [*((wave.wake_at,) if wave.wake_at is not None else ()), *deadlines.values()]
     waits += [*(until for until, _ in memory.put_off.values()), *(memory.blocked.values() if waiting else ())]
     if waiting and not queue.held and (not alive or wave.beside_others):
         waits.append(now + LOOK_AGAIN_S)
