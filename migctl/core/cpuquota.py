@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def cpu_quota_of(read: Callable[[str], str | None]) -> Fraction | None:
@@ -17,6 +20,6 @@ def cpu_quota_of(read: Callable[[str], str | None]) -> Fraction | None:
     """
     both = read("cpu.max")
     words = (both or "").split() or [(read(f"cpu.cfs_{name}_us") or "").strip() for name in ("quota", "period")]
-    if len(words) != 2 or not all(word.isascii() and word.isdecimal() for word in words) or int(words[1]) == 0:
+    if len(words) != 2 or not all(_NUMBER.fullmatch(word) for word in words) or int(words[1]) == 0:
         return None
     return Fraction(int(words[0]), int(words[1]))

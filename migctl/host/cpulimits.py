@@ -12,18 +12,23 @@ from pathlib import Path, PurePosixPath
 
 from migctl.core.cpuquota import cpu_quota_of
 from migctl.core.cpuset import CpuSet
+from migctl.errors import HostError
 from migctl.host.procfs import own_affinity
 
 
 def allowed_cpus(online: CpuSet, root: Path = Path("/")) -> CpuSet:
-    """Those of the online CPUs that may be used here, or (below another root) by whoever's /proc/self is kept there."""
+    """Those of the online CPUs that may be used here, or (below another root) by whoever's /proc/self is kept there.
+
+    Raises:
+        HostError: a file below another root is nonsense.
+    """
     if root == Path("/"):
         return own_affinity()
     found = online
     for line in (_read(root / "proc/self/status") or "").splitlines():
         name, _, value = line.partition(":")
         if name == "Cpus_allowed_list":
-            found &= CpuSet.parse(value)
+            found &= _listed(value, root / "proc/self/status")
     by_group = cgroup_cpus(root)
     return found & by_group if by_group is not None else found
 
@@ -39,9 +44,9 @@ def cgroup_cpus(root: Path = Path("/"), pid: int | str = "self") -> CpuSet | Non
     for controller, files in (("cpuset", ("cpuset.effective_cpus", "cpuset.cpus")), ("", ("cpuset.cpus.effective",))):
         for folder in _way_up(root, pid, controller):
             # The first on the way up: a group without the controller has its parent's CPUs.
-            text = next((text for name in files if (text := _read(folder / name))), None)
-            if text:
-                return CpuSet.parse(text)
+            for file in (folder / name for name in files):
+                if text := _read(file):
+                    return _listed(text, file)
     return None
 
 
@@ -54,6 +59,18 @@ def cpu_quota(root: Path = Path("/"), pid: int | str = "self") -> Fraction | Non
         if (quota := _quota(folder)) is not None
     ]
     return min(found, default=None)
+
+
+def _listed(text: str, file: Path) -> CpuSet:
+    try:
+        return CpuSet.parse(text)
+    except ValueError as error:
+        raise HostError(
+            "bad-topology",
+            f"{file} cannot be understood: {error}",
+            where=str(file),
+            hint="MIGCTL_ROOT names the root of the machine's /sys and /proc",
+        ) from error
 
 
 def _quota(folder: Path) -> Fraction | None:

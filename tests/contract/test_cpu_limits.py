@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from migctl.core.cpuset import CpuSet
+from migctl.errors import HostError
 from migctl.host.cpulimits import allowed_cpus, cgroup_cpus, cpu_quota
 from migctl.host.procfs import own_affinity
 from migctl.runtimes.engine_host import engine_quota
@@ -157,6 +158,20 @@ def test_below_another_root_affinity_and_cgroup_are_those_that_are_kept_there(tm
     assert allowed_cpus(online, tmp_path) == CpuSet.parse("2-9")
     tree(tmp_path, {"sys/fs/cgroup/a/cpuset.cpus.effective": "8-31"})
     assert allowed_cpus(online, tmp_path) == CpuSet.parse("8-9")
+
+
+NONSENSE = ["some", "3-1", "0-", "-1", "\x00", "0,,,x"]
+
+
+@pytest.mark.parametrize("text", NONSENSE)
+@pytest.mark.parametrize("file", ["proc/self/status", "sys/fs/cgroup/a/cpuset.cpus.effective"])
+def test_nonsense_in_a_file_is_named(file: str, text: str, tmp_path: Path) -> None:
+    tree(tmp_path, {"proc/self/cgroup": "0::/a"})
+    tree(tmp_path, {file: f"Cpus_allowed_list:\t{text}" if "status" in file else text})
+
+    with pytest.raises(HostError, match="cannot be understood") as caught:
+        allowed_cpus(CpuSet(range(4)), tmp_path)
+    assert file in caught.value.message
 
 
 def test_on_this_machine_the_cgroup_never_allows_less_than_the_affinity_and_a_quota_is_some_time() -> None:
