@@ -7,6 +7,7 @@ from enum import StrEnum
 from migctl.core.mig import Gpu, Instance
 from migctl.core.observed import Observed
 from migctl.core.record import Action, Ownership, Record
+from migctl.errors import HostError
 
 NOT_OURS = "not ours"
 """Owner of what migctl did not make."""
@@ -86,4 +87,27 @@ def made_by(record: Record, gpu: Gpu) -> Instance | None:
             and not instance.compute_instances
         ),
         None,
+    )
+
+
+def in_doubt(record: Record, observed: Observed) -> HostError | None:
+    """Why nobody can say now whether an open intent to create made its instance; `None` where it is known.
+
+    A record in doubt must not be dropped: it is all that tells of the instance when the GPU answers again.
+    """
+    if record.intent is not Action.CREATE_GPU_INSTANCE or record.instance is not None:
+        return None
+    gpu = observed.gpu(record.gpu_uuid)
+    if gpu is not None:
+        why = gpu.instances_reason if made_by(record, gpu) is None else None
+    else:
+        ours = [error for error in observed.failures if error.data.get("gpu") == record.gpu_uuid]
+        why = next((error.message for error in (*ours, *observed.failures)), None)
+    if why is None or record.boot_id != observed.boot_id:
+        return None
+    return HostError(
+        "instance-in-doubt",
+        f"whether {record.profile} at {record.placement} was made for {record.job} cannot be seen: {why}",
+        where=f"GPU {record.gpu_uuid}",
+        hint=f"migctl down {record.run}, when the GPU answers again",
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from migctl.core.choices import RuntimeName
 from migctl.core.events import Event, NoteEvent
 from migctl.core.holders import Purpose, Sighting
+from migctl.core.ownership import in_doubt
 from migctl.core.reconcile import steps_down
 from migctl.core.record import Action, Record
 from migctl.core.steps import Chain, chain
@@ -142,7 +143,9 @@ class Workshop:
             removing=True,
         )
         outcome = executor.run(chains, records)
-        errors = dict(outcome.errors)
+        doubts = ((name, in_doubt(record, seen.observed)) for name, record in records.items())
+        errors: dict[str, MigctlError] = {name: doubt for name, doubt in doubts if doubt is not None}
+        errors.update(outcome.errors)
         for name, record in outcome.records.items():
             if name not in errors and _nothing_left(record):
                 try:
