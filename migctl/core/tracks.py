@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final, TypeVar
 
 from migctl.core.readings import GpuReading, JobReading, Reading
@@ -107,6 +108,8 @@ def merged(samples: Sequence[Sample]) -> Sample:
     """
     if not samples:
         raise ValueError("nothing to merge")
+    if len(samples) == 1:
+        return samples[0]
     return Sample(
         at_s=samples[-1].at_s,
         seconds=sum(one.seconds for one in samples),
@@ -122,28 +125,20 @@ def thinned(samples: Iterable[Sample], now_s: float) -> list[Sample]:
     Args:
         samples: oldest first.
     """
-    kept: list[Sample] = []
-    open_: list[Sample] = []
-    place: tuple[float, int] | None = None
-    for one in samples:
-        step_s = _step(now_s - one.at_s)
-        # A time belongs to the step in which its middle lies: an end on the border does not fall into the next.
-        here = (step_s, int((one.at_s - min(one.seconds, step_s) / 2) // step_s))
-        if open_ and here != place:
-            kept.append(merged(open_))
-            open_ = []
-        place = here
-        open_.append(one)
-    return [*kept, merged(open_)] if open_ else kept
+    groups = groupby(samples, key=lambda one: place(one.at_s, one.seconds, now_s))
+    return [merged(tuple(group)) for _, group in groups]
+
+
+def place(at_s: float, seconds: float, now_s: float) -> tuple[float, int]:
+    """The step of time that a sample belongs to: how long it is, and which one; samples of one step become one."""
+    step_s = next(step for limit, step in TIERS if now_s - at_s <= limit)
+    # A time belongs to the step in which its middle lies: an end on the border does not fall into the next.
+    return step_s, int((at_s - min(seconds, step_s) / 2) // step_s)
 
 
 def changes(before: Mapping[str, Verdict], now: Mapping[str, Verdict]) -> tuple[list[Verdict], list[Verdict]]:
     """The verdicts that began and those that ended, by kind."""
     return [v for kind, v in now.items() if kind not in before], [v for kind, v in before.items() if kind not in now]
-
-
-def _step(age_s: float) -> float:
-    return next(step for limit, step in TIERS if age_s <= limit)
 
 
 def _figures(reading: JobReading | GpuReading, wanted: Mapping[str, Callable[..., float | None]]) -> Figures:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from migctl.core.tracks import Said, Sample, thinned
+from migctl.core.tracks import Said, Sample, merged, place
 from migctl.store.failure import file_failure
 from migctl.store.folders import Folders, checked_name
 from migctl.store.owner_files import RUNS
@@ -27,6 +29,7 @@ _THIN_AFTER: Final = 360
 """Lines appended between two thinnings: an hour."""
 _MOST_SAID: Final = 2000
 """Verdicts that are kept of a run, the latest."""
+_SAMPLE: Final = re.compile(rb'\{"at":([0-9]+(?:\.[0-9]+)?),"s":([0-9]+(?:\.[0-9]+)?),"jobs":')
 _DIGITS: Final = 4
 """Significant ones: what is measured is not surer than that."""
 
@@ -98,15 +101,10 @@ class TrackWriter:
 
     def _thin(self, folders: Folders, descriptor: int, now_s: float) -> None:
         """Replace the content by what is still to be kept; a crash in between leaves the old file."""
-        track = _decoded(_content(descriptor))
-        kept = thinned(track.samples, now_s)
         self._appended = 0
-        if len(kept) == len(track.samples) and len(track.said) <= _MOST_SAID:
+        data = _thinned(_content(descriptor), now_s)
+        if data is None:
             return
-        rows = [(one.at_s, _encoded(one)) for one in kept] + [
-            (one.at_s, _said(one)) for one in track.said[-_MOST_SAID:]
-        ]
-        data = b"".join(line for _, line in sorted(rows, key=lambda row: row[0]))
         draft = FILE + ".new"
         with folders.opened(RUNS, self._run) as folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -155,6 +153,32 @@ def _open_locked(folders: Folders, folder: int, *, write: bool) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _thinned(content: bytes, now_s: float) -> bytes | None:
+    """The lines that are still to be kept; `None` = all of them. Only what becomes one with others is decoded."""
+    timed: list[tuple[float, tuple[float, int], bytes]] = []
+    said: list[tuple[float, bytes]] = []
+    for line in content.splitlines():
+        found = _SAMPLE.match(line)
+        if found is not None and line.endswith(b"}"):
+            at_s, seconds = float(found[1]), float(found[2])
+            timed.append((at_s, place(at_s, seconds, now_s), line))
+        elif (row := _parsed(line)) is not None and isinstance(row.get("at"), int | float):
+            said.append((float(row["at"]), line))
+    timed.sort(key=lambda one: one[0])
+    kept: list[tuple[float, bytes]] = []
+    for _, group in groupby(timed, key=lambda one: one[1]):
+        members = list(group)
+        if len(members) == 1:
+            kept.append((members[0][0], members[0][2] + b"\n"))
+            continue
+        samples = _decoded(b"\n".join(line for _, _, line in members)).samples
+        kept += [(samples[-1].at_s, _encoded(merged(samples)))] if samples else []
+    if len(kept) == len(timed) and len(said) <= _MOST_SAID:
+        return None
+    rows = [*kept, *((at_s, line + b"\n") for at_s, line in said[-_MOST_SAID:])]
+    return b"".join(line for _, line in sorted(rows, key=lambda row: row[0]))
 
 
 def _content(descriptor: int) -> bytes:
