@@ -40,6 +40,24 @@ def when(event: Callable[[Event], bool], act: Callable[[], None]) -> Callable[[E
     return lambda seen: act() if event(seen) else None
 
 
+def once_waited_for(lock: Path, act: Callable[[], None]) -> None:
+    """Act when a second one in here has opened the lock file that the first one holds."""
+
+    def watch() -> None:
+        while sum(opened(fd) == lock for fd in Path("/proc/self/fd").iterdir()) < 2:
+            time.sleep(0.01)
+        act()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def opened(descriptor: Path) -> Path | None:
+    try:
+        return descriptor.readlink()
+    except OSError:
+        return None  # closed again meanwhile
+
+
 def waits(event: Event) -> bool:
     return isinstance(event, NoteEvent) and "waiting up to" in event.text
 
@@ -109,7 +127,7 @@ def test_a_signal_while_a_lock_is_waited_for_ends_up_at_once(world: World, name:
     lock = name if name == "machine" else f"run-{world.session().caller.uid}-one"
     began = time.monotonic()
 
-    threading.Timer(0.3, cancel.set).start()
+    once_waited_for(world.run_dir / f"{lock}.lock", cancel.set)
     with machine_lock(world.run_dir, lock), pytest.raises(Interrupted):
         up(world, {"a": "1g.5gb"}, cancel)
 
@@ -124,7 +142,7 @@ def test_a_signal_while_down_waits_for_a_lock_leaves_what_is_left_to_the_next_do
     began = time.monotonic()
     lock = name if name == "machine" else f"run-{world.session().caller.uid}-one"
 
-    threading.Timer(0.3, cancel.set).start()
+    once_waited_for(world.run_dir / f"{lock}.lock", cancel.set)
     with machine_lock(world.run_dir, lock), pytest.raises(Interrupted):
         take_down(world.session(), "one", grace_s=0.0, report=lambda _: None, cancel=cancel, wait_for_s=60)
 
