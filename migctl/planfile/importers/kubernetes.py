@@ -38,7 +38,7 @@ def plan_of(documents: list[Node], report: Report) -> Sketch:
         else:
             sketch.leave(f"{kind} {name}", f"plans come of {listed(_KINDS)}")
             continue
-        containers = [c for c in pod.get("containers") or () if isinstance(c, dict)]
+        containers = [c for c in _listed(pod.get("containers")) if isinstance(c, dict)]
         if not sketch.jobs:
             sketch.name(name)
         for container in containers:
@@ -59,10 +59,11 @@ def _counts(sketch: Sketch, job: JobSketch, spec: Mapping[str, Any]) -> None:
     if completions.isdigit() and int(completions) > 1:
         job.keys["replicas"] = int(completions)
         job.note("completions: the index of each is in MIGCTL_JOB's number, which begins at 1")
-    if str(spec.get("parallelism") or "").isdigit() and int(spec["parallelism"]) < int(completions):
-        sketch.keys["max_parallel"] = int(spec["parallelism"])
-    if str(spec.get("backoffLimit") or "0") != "0":
-        job.keys["retries"] = int(spec["backoffLimit"])
+    parallelism, retries = str(spec.get("parallelism") or ""), str(spec.get("backoffLimit") or "0")
+    if completions.isdigit() and parallelism.isdigit() and 0 < int(parallelism) < int(completions):
+        sketch.keys["max_parallel"] = int(parallelism)
+    if retries.isdigit() and retries != "0":
+        job.keys["retries"] = int(retries)
 
 
 def _container(job: JobSketch, container: Mapping[str, Any], pod: Mapping[str, Any]) -> None:
@@ -72,11 +73,11 @@ def _container(job: JobSketch, container: Mapping[str, Any], pod: Mapping[str, A
         elif key == "imagePullPolicy":
             job.keys["pull_policy"] = _PULL.get(str(value), "missing")
         elif key == "command":
-            job.keys["entrypoint"] = [literal(str(word)) for word in value]
+            job.keys["entrypoint"] = [literal(str(word)) for word in _listed(value)]
         elif key == "args":
-            job.keys["command"] = [literal(str(word)) for word in value]
+            job.keys["command"] = [literal(str(word)) for word in _listed(value)]
         elif key == "workingDir":
-            job.keys["working_dir"] = value
+            job.keys["working_dir"] = literal(str(value))
         elif key == "env":
             _environment(job, value)
         elif key == "resources":
@@ -86,7 +87,7 @@ def _container(job: JobSketch, container: Mapping[str, Any], pod: Mapping[str, A
     # A command without an entry point of the image is an entry point: in a plan it reads better as the command.
     if "command" not in job.keys and "entrypoint" in job.keys:
         job.keys["command"] = job.keys.pop("entrypoint")
-    _mounts(job, list(container.get("volumeMounts") or ()), list(pod.get("volumes") or ()))
+    _mounts(job, container.get("volumeMounts"), pod.get("volumes"))
     if grace := str(pod.get("terminationGracePeriodSeconds") or ""):
         job.keys["stop_grace_period"] = f"{grace}s"
     if limit := str(pod.get("activeDeadlineSeconds") or ""):
@@ -105,9 +106,9 @@ def _container(job: JobSketch, container: Mapping[str, Any], pod: Mapping[str, A
     job.keys.setdefault("user", "image")
 
 
-def _environment(job: JobSketch, entries: list[Any]) -> None:
+def _environment(job: JobSketch, entries: object) -> None:
     kept: dict[str, Value] = {}
-    for entry in entries:
+    for entry in (one for one in _listed(entries) if isinstance(one, dict)):
         name = str(entry.get("name"))
         if "valueFrom" in entry:
             job.leave(f"env {name}", "its value comes from the cluster")
@@ -117,7 +118,7 @@ def _environment(job: JobSketch, entries: list[Any]) -> None:
         job.keys["environment"] = kept
 
 
-def _resources(job: JobSketch, resources: Mapping[str, Any]) -> None:
+def _resources(job: JobSketch, resources: object) -> None:
     limits = {**_below(resources, "requests"), **_below(resources, "limits")}
     for name, amount in limits.items():
         if name.startswith(_RESOURCE) and (profile := profile_in(name)) is not None:
@@ -159,11 +160,11 @@ def _quantity(amount: str) -> str:
     return amount
 
 
-def _mounts(job: JobSketch, mounts: list[Any], volumes: list[Any]) -> None:
-    by_name = {volume.get("name"): volume for volume in volumes if isinstance(volume, dict)}
+def _mounts(job: JobSketch, mounts: object, volumes: object) -> None:
+    by_name = {str(volume.get("name")): volume for volume in _listed(volumes) if isinstance(volume, dict)}
     kept: list[Value] = []
-    for mount in mounts:
-        name, path = mount.get("name"), str(mount.get("mountPath"))
+    for mount in (one for one in _listed(mounts) if isinstance(one, dict)):
+        name, path = str(mount.get("name")), str(mount.get("mountPath"))
         volume = by_name.get(name, {})
         read_only: dict[str, Value] = {"read_only": True} if str(mount.get("readOnly")) == "true" else {}
         empty = volume.get("emptyDir")
@@ -186,6 +187,12 @@ def _mounts(job: JobSketch, mounts: list[Any], volumes: list[Any]) -> None:
         job.keys["volumes"] = kept
 
 
-def _below(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = value.get(key)
+def _below(value: object, key: str) -> Mapping[str, Any]:
+    """What a mapping has under a key, where that is a mapping too."""
+    found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+def _listed(value: object) -> list[Any]:
+    """A list's items, or the one value."""
+    return value if isinstance(value, list) else [] if value is None else [value]
