@@ -108,7 +108,9 @@ def _files(device: GpuDevice, root: Path) -> tuple[str, ...]:
         nodes = find_nodes(device, root)
     except MigctlError:
         return ()
-    return tuple(map(str, (nodes.gpu, *nodes.capabilities))) if isinstance(nodes, DeviceNodes) else ()
+    if not isinstance(nodes, DeviceNodes):
+        return ()
+    return tuple(f"/{node.relative_to(root)}" for node in (nodes.gpu, *nodes.capabilities))
 
 
 def product(node: Node) -> str:

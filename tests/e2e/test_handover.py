@@ -113,3 +113,18 @@ def test_todays_uuid_stands_for_the_form_before_driver_470(program: Program) -> 
 
     assert f"instance: {instance['mig_uuids'][0]}" in done.out
     assert f"{old} is {instance['mig_uuids'][0]} today" in done.told
+
+
+def test_the_device_files_of_the_instances_that_are_here_stand_in_gres_conf(program: Program) -> None:
+    program.plan("runtime: process\nname: made\njobs: {a: {profile: 1g.5gb, cpus: 1, command: [sleep, '60']}}")
+    program.up()
+    (gpu,) = program.json("status")["gpus"]
+    gi = gpu["instances"][0]["gi_id"]
+    tree = program.folder / "root"
+    (tree / "proc/driver/nvidia-caps").mkdir(parents=True)
+    (tree / "proc/driver/nvidia-caps/mig-minors").write_text(f"gpu0/gi{gi}/access 66\ngpu0/gi{gi}/ci0/access 67\n")
+
+    done = program.run("export", "slurm", "-q", MIGCTL_ROOT=str(tree)).ended(0)
+
+    files = "/dev/nvidia0,/dev/nvidia-caps/nvidia-cap66,/dev/nvidia-caps/nvidia-cap67"
+    assert f"Name=gpu Type=1g.5gb MultipleFiles={files}\n" in done.out
