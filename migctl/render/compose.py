@@ -11,7 +11,7 @@ from migctl.core.plan import Job, Volume
 from migctl.core.rounds import Rounds
 from migctl.core.yaml_text import Noted, Value, document
 from migctl.render.exported import Exporter, device_variables, handed, heading, published, resolved, seconds, shm, size
-from migctl.render.nvidia_smi import create_line, destroy_lines
+from migctl.render.nvidia_smi import by_gpu, create_line, destroy_lines
 
 OOM_SCORE_ADJ = 500
 Plain = Callable[[str], str]
@@ -26,7 +26,7 @@ def compose_file(rounds: Rounds, lost: Iterable[Lost], exporter: Exporter) -> st
         lost: keys that Compose cannot express.
         exporter: who containers run as where the job names no user.
     """
-    variables = device_variables(rounds.assignments)
+    variables = device_variables(rounds.rounds)
     services: dict[str, Value] = {}
     for number, round_ in enumerate(rounds.rounds, 1):
         for a in round_:
@@ -49,7 +49,7 @@ def _instructions(rounds: Rounds, variables: Mapping[str, str]) -> list[str]:
     """What to do before and after `docker compose up`; a later round is started by the names of its services."""
     lines: list[str] = []
     for number, round_ in enumerate(rounds.rounds, 1):
-        made = [a for a in round_ if a.job.name in variables]
+        made = [a for here in by_gpu(round_).values() for a in here]
         if number > 1:
             lines += ["", f"Round {number}, when those before have ended{_needs(round_)} and their instances are gone:"]
         if made:

@@ -111,10 +111,13 @@ def variable(name: str, taken: Mapping[str, str]) -> str:
     return chosen
 
 
-def device_variables(assignments: Iterable[Assignment]) -> dict[str, str]:
-    """Job → the variable that holds its MIG device, for jobs whose instance is still to be made."""
+def device_variables(rounds: Iterable[Sequence[Assignment]]) -> dict[str, str]:
+    """Job → the variable that holds its MIG device, for jobs whose instance is still to be made; who shares one shares it."""
     found: dict[str, str] = {}
-    for a in assignments:
-        if a.profile is not None and a.instance_uuid is None:
-            found[a.job.name] = variable(a.job.name, found)
+    for round_ in rounds:
+        places: dict[tuple[str, object], str] = {}
+        for a in round_:
+            if a.profile is not None and a.instance_uuid is None:
+                place = (a.gpu_uuid, a.placement or a.job.name)
+                found[a.job.name] = places.setdefault(place, variable(a.job.name, found))
     return found

@@ -9,7 +9,7 @@ from migctl.core.record import JobState
 from migctl.core.views.history import AttemptView, HistoryView, PastRun
 from migctl.core.words import counted
 from migctl.render.console import Style
-from migctl.render.json_values import VERSION, Json
+from migctl.render.json_values import VERSION, Json, code_json
 from migctl.render.table import Cell, Column, table
 from migctl.render.text import clean, duration, hang, page
 
@@ -136,4 +136,5 @@ def _attempt_json(attempt: AttemptView) -> Json:
         "num_workers": attempt.num_workers,
         "started_at": attempt.started_at,
         "finished_at": attempt.finished_at,
+        "code": code_json(attempt.code),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from migctl.core.course import Span
 from migctl.core.pinning import Pinning
 from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView
-from migctl.render.json_values import VERSION, Json, mode_json, notice_json, placement_json
+from migctl.render.json_values import VERSION, Json, code_json, mode_json, notice_json, placement_json
 
 
 def status_json(view: StatusView) -> Json:
@@ -54,6 +54,7 @@ def _job(job: JobView) -> Json:
         "attempt": job.attempt,
         "started_at": job.started_at,
         "finished_at": job.finished_at,
+        "code": code_json(job.code),
         **_expected(job.expected),
         **_pinning(job.pinning),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from migctl.core.code import Code
 from migctl.core.mig import MigMode, Placement
 from migctl.errors import Notice, Where
 
@@ -14,6 +15,13 @@ VERSION = 1
 def notice_json(notice: Notice) -> Json:
     """A warning."""
     return {"id": notice.id, "message": notice.message, "where": where_json(notice.where), "hint": notice.hint}
+
+
+def code_json(code: Code | None) -> Json | None:
+    """The state of a job's source."""
+    if code is None:
+        return None
+    return {"commit": code.commit, "dirty": code.dirty, "changes": code.changes or None}
 
 
 def placement_json(placement: Placement | None) -> Json | None:

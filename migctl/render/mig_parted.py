@@ -10,6 +10,7 @@ from migctl.core.mig import Gpu, profile_order
 from migctl.core.rounds import Rounds
 from migctl.core.yaml_text import Value, document
 from migctl.render.exported import Exporter, heading
+from migctl.render.nvidia_smi import by_gpu
 
 
 def mig_parted_config(rounds: Rounds, lost: Iterable[Lost], exporter: Exporter) -> str:
@@ -44,8 +45,8 @@ def _config(rounds: Rounds, number: int) -> list[Value]:
     """An entry for each GPU that is used in this round; equal ones are one entry."""
     alike: dict[tuple[tuple[str, int], ...], list[Gpu]] = {}
     for gpu in sorted(rounds.gpus.values(), key=lambda gpu: gpu.index):
-        here = [a.profile for a in rounds.rounds[number] if a.gpu_uuid == gpu.uuid and a.instance_uuid is None]
-        counted = Counter(profile for profile in here if profile is not None)
+        here = by_gpu(rounds.rounds[number]).get(gpu.uuid, [])
+        counted = Counter(a.profile for a in here if a.profile is not None)
         devices = tuple((p.name, n) for p, n in sorted(counted.items(), key=lambda item: profile_order(item[0])))
         if devices or any(a.gpu_uuid == gpu.uuid for a in rounds.rounds[number]):
             alike.setdefault(devices, []).append(gpu)

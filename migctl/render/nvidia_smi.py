@@ -36,6 +36,8 @@ def by_gpu(assignments: Iterable[Assignment]) -> dict[str, list[Assignment]]:
     """Those with an instance to be made, by GPU; large ones first, as the driver packs them best."""
     found: dict[str, list[Assignment]] = {}
     for a in assignments:
-        if a.profile is not None and a.instance_uuid is None:
-            found.setdefault(a.gpu_uuid, []).append(a)
+        here = found.setdefault(a.gpu_uuid, []) if a.profile is not None and a.instance_uuid is None else None
+        # Jobs that share an instance have its place.
+        if here is not None and (a.placement is None or all(other.placement != a.placement for other in here)):
+            here.append(a)
     return {gpu: sorted(made, key=lambda a: a.placement.start if a.placement else 0) for gpu, made in found.items()}

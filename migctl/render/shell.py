@@ -20,17 +20,22 @@ OOM_SCORE_ADJ = 500
 _FUNCTIONS = """
 failed=       # jobs that ended with another exit code than 0
 instances=    # GPU:ID of the GPU instances made here
+places=       # GPU/PROFILE:START=UUID of the same
 running=      # containers, and NAME=PID of processes
 
-# Makes a GPU instance with its compute instance: GPU PROFILE:START → MIGCTL_MIG_UUID.
+# Makes a GPU instance with its compute instance: GPU PROFILE:START → MIGCTL_MIG_UUID; several jobs may share one.
 make_instance() {
     MIGCTL_MIG_UUID=
+    for one in $places; do
+        case $one in "$1/$2="*) MIGCTL_MIG_UUID=${one##*=}; return ;; esac
+    done
     before=$(nvidia-smi -L) || return
     made=$(nvidia-smi mig -i "$1" -cgi "$2" -C) || { echo "$made" >&2; return 1; }
     instances="$instances $1:$(echo "$made" | sed -n 's/.*created GPU instance ID *\\([0-9]*\\).*/\\1/p')"
     for uuid in $(nvidia-smi -L | sed -n 's/.*(UUID: \\(MIG-[^)]*\\)).*/\\1/p'); do
         case $before in *"$uuid"*) ;; *) MIGCTL_MIG_UUID=$uuid ;; esac
     done
+    places="$places $1/$2=$MIGCTL_MIG_UUID"
     [ -n "$MIGCTL_MIG_UUID" ]
 }
 
@@ -43,7 +48,7 @@ take_away() {
             [ "$try" = 10 ] && echo "$told" >&2 || sleep 1
         done
     done
-    instances=
+    instances= places=
 }
 
 # Waits for what runs, and says how each ended.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from migctl.errors import MigctlError
+from migctl.render.compose import compose_file
+from migctl.render.mig_parted import mig_parted_config
+from migctl.render.shell import shell_script
 from tests.support import exports
 
 
@@ -45,3 +50,18 @@ def test_hundreds_of_jobs_are_all_in_some_round_and_none_twice() -> None:
 def test_a_job_that_never_fits_is_refused() -> None:
     with pytest.raises(MigctlError):
         rounds("jobs: {a: {image: i, memory: 100g}}")
+
+
+def test_jobs_that_share_an_instance_have_it_made_once() -> None:
+    found = exports.local(exports.plan("jobs: {a: {image: i, profile: 1g.5gb}, b: {image: i, profile: 1g.5gb}}"))
+    first, second = found.assignments
+    shared = replace(found, rounds=((first, replace(second, placement=first.placement)),))
+
+    compose = compose_file(shared, (), exports.EXPORTER)
+    shell = shell_script(shared, (), exports.EXPORTER)
+    layout = mig_parted_config(shared, (), exports.EXPORTER)
+
+    assert "-cgi 19:0 -C" in compose
+    assert compose.count('device_ids: ["${MIG_A:?1g.5gb at memory slice 0}"]') == 2
+    assert shell.count("make_instance 0 19:0") == 2, "the second call finds what the first one made"
+    assert '"1g.5gb": 1' in layout
