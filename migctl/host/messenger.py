@@ -52,13 +52,18 @@ def _run(command: Sequence[str], text: str, environ: Mapping[str, str], folder: 
 
 def _post(url: str, text: str) -> None:
     from http.client import HTTPException
-    from urllib.error import URLError
+    from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen
 
-    request = Request(url, data=text.encode(), headers={"Content-Type": "application/json"}, method="POST")
+    if not url.startswith(("http://", "https://")):
+        raise _not_told(url, "a webhook begins with https:// or http://")
     try:
+        request = Request(url, data=text.encode(), headers={"Content-Type": "application/json"}, method="POST")
         with urlopen(request, timeout=_DEADLINE_S):
             pass
+    except HTTPError as error:
+        error.close()  # it is also the answer, and holds the connection
+        raise _not_told(url.partition("?")[0], f"{error.code} {error.reason}") from None
     except (URLError, HTTPException, OSError, ValueError) as error:
         raise _not_told(url.partition("?")[0], str(error)) from error
 
