@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from migctl.core.choices import RuntimeName
+from migctl.core.clusters import SlurmContainer
 from migctl.core.plan import Job, Plan
 
 
@@ -77,8 +79,10 @@ def lost(plan: Plan, target: Target) -> tuple[Lost, ...]:
     for key, row in PLAN_KEYS.items():
         if key in plan.keys and not isinstance(support := row[target], Told):
             found.setdefault(support, {})[key] = {}
+    bare = target is Target.SLURM and plan.slurm.container is SlurmContainer.NONE and plan.runtime is RuntimeName.DOCKER
     for key, row in JOB_KEYS.items():
-        if isinstance(support := row[target], Told):
+        support = _ON_THE_NODE if bare and isinstance(row[Target.PROCESS], Unsupported) else row[target]
+        if isinstance(support, Told):
             continue
         when = support.when if isinstance(support, Partly) else None
         jobs = dict.fromkeys(j.origin for j in plan.jobs if key in j.keys and (when is None or when(j)))
@@ -87,6 +91,8 @@ def lost(plan: Plan, target: Target) -> tuple[Lost, ...]:
     return tuple(Lost(tuple(keys), tuple(dict.fromkeys(j for k in keys.values() for j in k)), support)
                  for support, keys in found.items())  # fmt: skip
 
+
+_ON_THE_NODE = Unsupported("slurm: {container: none} runs the command on the node as it is")
 
 Row = Mapping[Target, Support]
 

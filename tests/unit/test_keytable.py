@@ -77,3 +77,13 @@ def test_keys_from_defaults_count_and_keys_that_are_not_given_do_not() -> None:
         (("max_parallel",), ()),
         (("labels",), ("x", "y")),
     ]
+
+
+def test_without_a_container_slurm_leaves_the_images_keys_out() -> None:
+    wanted = exports.plan(
+        "slurm: {container: none}\njobs: {a: {image: i, profile: 1g.5gb, volumes: [/d:/d], command: x, timeout: 1h}}"
+    )
+
+    assert [one.sentence for one in lost(wanted, Target.SLURM)] == [
+        "image, volumes are left out: slurm: {container: none} runs the command on the node as it is"
+    ]
