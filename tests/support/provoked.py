@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from migctl.core.diagnose import Patience
 from migctl.core.causes import Cause
+from migctl.core.diagnose import Patience
 from migctl.core.verdicts import Kind, Verdict
 from migctl.engine.session import Session
 from migctl.watch.sampler import Sampler
@@ -108,12 +108,14 @@ class Stage:
     program: Program
     groups: list[Path] = field(default_factory=list)
 
-    def plan(self, jobs: Mapping[str, tuple[str, Sequence[str]]]) -> None:
+    def plan(self, jobs: Mapping[str, tuple[str, Sequence[str]]], *, oversubscribe: bool = False) -> None:
         """One plan of processes: job → (CPUs, words)."""
-        lines = ["name: provoked", "runtime: process", "jobs:"]
+        lines = ["name: provoked", "runtime: process", "gpu: all", "jobs:"]
         for name, (cpus, words) in jobs.items():
             quoted = ", ".join(f"'{word}'" for word in words)
             lines.append(f"  {name}: {{profile: 1g.5gb, num_workers: 1, cpuset: '{cpus}', command: [{quoted}]}}")
+        if oversubscribe:
+            lines.insert(2, "oversubscribe: true")
         self.program.plan("\n".join(lines) + "\n")
 
     @contextmanager

@@ -29,12 +29,23 @@ def main() -> int:
     ask.add_argument("--seed", type=int, default=secrets.randbelow(2**31), help="of the random days; printed")
     ask.add_argument("--cycles", type=int, default=1000, help="up and down with processes on the simulator (1000)")
     ask.add_argument("--docker-cycles", type=int, default=100, help="up and down with real containers (100)")
+    ask.add_argument(
+        "--provoked", type=int, default=20, help="times each situation that holds a training back (20; root)"
+    )
+    ask.add_argument("--healthy", type=int, default=3600, help="seconds that ten healthy programs are watched (3600)")
     ask.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = ask.parse_args()
     if given.worker:
         days(given.sequences, given.steps, given.seed)
         return 0
     found = _on_all_cores(given.sequences, given.steps, given.seed) if given.sequences else 0
+    with tempfile.TemporaryDirectory() as folder:
+        from tests.support import watched
+
+        if given.provoked and os.geteuid() == 0:
+            found |= not watched.provoke(Path(folder), given.provoked)
+        if given.healthy:
+            found |= not watched.watch_healthy(Path(folder), given.healthy)
     for runtime, number in ((RuntimeName.PROCESS, given.cycles), (RuntimeName.DOCKER, given.docker_cycles)):
         if number:
             _cycles(runtime, number)
