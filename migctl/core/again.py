@@ -44,6 +44,7 @@ def begun_anew(record: Record, *, attempt: int, token: str, boot_id: str, now: f
         started_at=None,
         finished_at=None,
         cause=None,
+        code=None,
         tries=1,
         stopped_by=None,
         closed=False,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from migctl.core.causes import Cause
+from migctl.core.code import Code
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import Placement
 
@@ -121,5 +122,7 @@ class Record:
     """Attempts since the job was submitted, this one included: what `retries` counts."""
     stopped_by: StoppedBy | None = None
     """Written before a supervisor ends it, so that its end is not taken for the job's own."""
+    code: Code | None = None
+    """The state of its source when it started, as far as git tells."""
     closed: bool = False
     """Its end has been dealt with: the log is saved, and whoever wanted to know has been told."""

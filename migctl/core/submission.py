@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from migctl.core.code import Code
 from migctl.core.plan import Job, Plan
 
 
@@ -17,7 +18,9 @@ class Submission:
     images: tuple[tuple[str, str], ...] = ()
     """Job → image id: a tag that moves in the middle of a sweep changes nothing."""
     snapshots: tuple[tuple[str, str], ...] = ()
-    """Host folder → its copy, for jobs with `snapshot: true`."""
+    """Job with `snapshot: true` → the copy of the plan's folder that it runs on."""
+    codes: tuple[tuple[str, Code], ...] = ()
+    """Copy → what git said of the folder when it was copied."""
 
 
 def without_places(plan: Plan) -> Plan:

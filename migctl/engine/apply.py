@@ -16,6 +16,7 @@ from migctl.core.ownership import in_doubt
 from migctl.core.reconcile import steps_down
 from migctl.core.record import Action, Record
 from migctl.core.steps import Chain, chain
+from migctl.engine.codes import CodeReading, note_code
 from migctl.engine.execute import Executor, Outcome
 from migctl.engine.holding import LOOK_AGAIN_S, Patience, ends_of, is_in_use, sight, waiting
 from migctl.engine.launch import LaunchPad, unit_name
@@ -69,7 +70,10 @@ class Workshop:
         executor = self._executor(
             seen, self.cancel, pad=pad, wait_s=self.wait_for_s, stop_all_on_error=stop_all_on_error
         )
-        return executor.run(chains, records)
+        reading = CodeReading(pad, [chain.job for chain in chains])
+        outcome = executor.run(chains, records)
+        begun = {c.job: outcome.records[c.job] for c in chains if outcome.records[c.job].started_at is not None}
+        return replace(outcome, records={**outcome.records, **note_code(self.ledger, reading, begun)})
 
     def clear(self, chains: Sequence[Chain], records: Mapping[str, Record], seen: Look) -> Outcome:
         """Run chains that only remove; the jobs' records stay."""

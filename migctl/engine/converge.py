@@ -29,6 +29,7 @@ from migctl.engine.rights import sudo_notices
 from migctl.engine.ruling import refuse, refuse_mode
 from migctl.engine.services import recover_services
 from migctl.engine.session import Session
+from migctl.engine.snapshots import Copies, copied
 from migctl.engine.submitting import submitted
 from migctl.engine.supervisor import ensure
 from migctl.engine.surroundings import surroundings
@@ -99,6 +100,7 @@ def converge(
         first = ready(shop, plan, options)
         decision, seen = first.decision, first.seen
         images = images_of(shop, plan, decision, images)
+        copies = stack.enter_context(copied(shop, plan, seen.records))
         if not off:
             _hold(stack, shop, plan)
         again = shop.look(plan.name).observed
@@ -114,11 +116,11 @@ def converge(
         idle = not decision.chains and not decision.undo
         if cancel.is_set() and not idle:
             raise Interrupted("interrupted", "interrupted before anything was made")
-        with submitted(shop, plan, decision, images, again=options.retry) as to_supervise:
+        with submitted(shop, plan, decision, images, copies, again=options.retry) as to_supervise:
             run = ledger.run(plan.name) or _run(shop, plan, decision, seen)
             if run.boot_id != seen.observed.boot_id or (to_supervise and not run.revision):
                 run = ledger.save_run(replace(run, boot_id=seen.observed.boot_id))
-            result = _result(run, decision, seen.records) if idle else _act(shop, plan, decision, seen, images)
+            result = _result(run, decision, seen.records) if idle else _act(shop, plan, decision, seen, images, copies)
         if not to_supervise and not idle:
             note_course(ledger, plan, result.records)
     if to_supervise:
@@ -159,7 +161,9 @@ def _mode_on(shop: Workshop, plan: Plan, options: UpOptions) -> None:
     turn_on(shop, run, off)
 
 
-def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Mapping[str, str]) -> UpResult:
+def _act(
+    shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Mapping[str, str], copies: Copies
+) -> UpResult:
     session = shop.session
     run = shop.ledger.run(plan.name) or _run(shop, plan, decision, seen)
     shop.ledger.save_run(run)
@@ -179,7 +183,7 @@ def _act(shop: Workshop, plan: Plan, decision: Decision, seen: Look, images: Map
             raise partly(run.name, gone.errors.values(), "replacing")
     try:
         staying |= _make_room(shop, decision, seen)
-        made = _start(shop, plan, run, decision, seen, images)
+        made = _start(shop, plan, run, decision, seen, images, copies)
     except MigctlError as error:
         if not decision.replaced:
             raise
@@ -208,10 +212,18 @@ def _make_room(shop: Workshop, decision: Decision, seen: Look) -> Mapping[str, R
 
 
 def _start(
-    shop: Workshop, plan: Plan, run: Run, decision: Decision, seen: Look, images: Mapping[str, str]
+    shop: Workshop,
+    plan: Plan,
+    run: Run,
+    decision: Decision,
+    seen: Look,
+    images: Mapping[str, str],
+    copies: Copies,
 ) -> Mapping[str, Record]:
     """Make what is missing, and look that it is there; all of it or nothing. Returns the records of what was made."""
-    pad = launch_pad(shop.session, plan, images, decision.allocation, seen.observed.gpus)
+    pad = launch_pad(
+        shop.session, plan, images, decision.allocation, seen.observed.gpus, copies=copies.of, codes=copies.codes
+    )
     problems: dict[str, MigctlError]
     made: Mapping[str, Record] = {}
     try:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migctl.core.choices import RuntimeName
+from migctl.core.code import Code
 from migctl.core.handover import environment, resolve, shm_size_bytes, writable_places
 from migctl.core.labels import LABEL
 from migctl.core.mig import Gpu
 from migctl.core.plan import Job, Plan
 from migctl.core.record import Record
+from migctl.core.sourcecopy import moved_folder, on_copy
 from migctl.engine.session import Session
 from migctl.host.caller import Caller
 from migctl.host.claims import store_name
@@ -41,6 +44,10 @@ class LaunchPad:
     """Short name of the state directory that records these jobs."""
     minors: Mapping[str, int | None] = field(default_factory=dict)
     """GPU UUID → minor number of its device node."""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Job → the copy of the plan's folder that it runs on."""
+    codes: Mapping[str, Code] = field(default_factory=dict)
+    """Copy → what git said of the folder when it was copied."""
 
     def launch(self, record: Record, folder: Path) -> Launch:
         """All that the runtime needs for one record.
@@ -69,6 +76,10 @@ class LaunchPad:
         values = dict(handed)
         own = tuple((name, resolve(value, values)) for name, value in job.environment)
         device = self._device(record)
+        copy = self.copies.get(record.job)
+        folder_here = job.working_dir or (None if in_container else self.plan.folder)
+        if copy is not None and folder_here is not None and not in_container:
+            folder_here = moved_folder(folder_here, self.plan.folder, copy)
         places = writable_places(self.caller.name) if in_container and job.user is None else {}
         merged = {**places, **values, **dict(own)}
         if not in_container:
@@ -80,12 +91,12 @@ class LaunchPad:
             token=record.token,
             name=unit_name(record),
             folder=str(folder),
-            spec=job,
+            spec=job if copy is None else on_copy(job, self.plan.folder, copy, os.path.lexists),
             image_id=self.images.get(record.job),
             command=_resolved(job.command, values),
             entrypoint=_resolved(job.entrypoint, values),
             environment=tuple(merged.items()),
-            working_dir=job.working_dir or (None if in_container else self.plan.folder),
+            working_dir=folder_here,
             user=_user(job, self.caller),
             cpus=record.cpus,
             mems=record.mems,
@@ -110,7 +121,14 @@ class LaunchPad:
 
 
 def launch_pad(
-    session: Session, plan: Plan, images: Mapping[str, str], allocation: Allocation, gpus: Sequence[Gpu]
+    session: Session,
+    plan: Plan,
+    images: Mapping[str, str],
+    allocation: Allocation,
+    gpus: Sequence[Gpu],
+    *,
+    copies: Mapping[str, str],
+    codes: Mapping[str, Code],
 ) -> LaunchPad:
     """What the launches of these jobs have in common."""
     return LaunchPad(
@@ -124,6 +142,8 @@ def launch_pad(
         memory_total_mib=memory_total_mib(session.root),
         minors={gpu.uuid: gpu.minor for gpu in gpus},
         store=store_name(session.paths.state),
+        copies=copies,
+        codes=codes,
     )
 
 

@@ -131,4 +131,5 @@ def _attempt(record: Record) -> AttemptView:
         num_workers=record.num_workers,
         started_at=record.started_at,
         finished_at=record.finished_at,
+        code=record.code,
     )

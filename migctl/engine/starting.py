@@ -72,7 +72,15 @@ def start_wave(
             _go_on(shop, name, record, seen, now, chains, fresh)
     if not chains:
         return Starting(records=now, blocked=tuple(blocked))
-    pad = launch_pad(shop.session, submission.plan, dict(submission.images), wave.allocation, seen.observed.gpus)
+    pad = launch_pad(
+        shop.session,
+        submission.plan,
+        dict(submission.images),
+        wave.allocation,
+        seen.observed.gpus,
+        copies=dict(submission.snapshots),
+        codes=dict(submission.codes),
+    )
     claim(shop.session, run, {**now, **fresh}.values(), seen.observed.boot_id)
     outcome = shop.bring_up(chains, fresh, seen, pad, stop_all_on_error=False)
     now.update(outcome.records)

@@ -9,6 +9,7 @@ from migctl.core.corecells import cores_view
 from migctl.core.handing import sole_owners
 from migctl.core.mig import Gpu
 from migctl.core.observed import Observed, Unit
+from migctl.core.othercode import other_code
 from migctl.core.ownership import ADMINISTRATORS, NOT_OURS
 from migctl.core.pinning import Pinning
 from migctl.core.record import JobState, Record
@@ -67,6 +68,7 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
         pinned = pins(record for records in settled.values() for record in records)
         notices += load_notices(pinned)
         notices += queue_notices(session, ledger, runs)
+        notices += [n for run, now in settled.items() if (n := other_code(run, now)) is not None]
         lost = lost_gpus(session, (r for run in runs if run.runtime not in silent for r in settled[run.name]))
         claims = list(read_claims(session.paths.run, boot_now))
         made_by = owners(ledger, observed, claims)
@@ -163,6 +165,7 @@ def _job(record: Record, pinned: Pinning | None = None, lost: str | None = None)
         attempt=record.attempt,
         started_at=record.started_at,
         finished_at=record.finished_at,
+        code=record.code,
         pinning=pinned,
         unknown=(("workers_alive", AWAY),) if pinned is None and record.state is JobState.RUNNING else (),
     )

@@ -13,6 +13,7 @@ from migctl.core.plan import Plan
 from migctl.core.submission import Submission, without_places
 from migctl.engine.apply import Workshop
 from migctl.engine.decide import Decision
+from migctl.engine.snapshots import Copies
 from migctl.errors import MigctlError
 from migctl.store.ledger import Ledger
 
@@ -25,6 +26,8 @@ def needs_supervision(plan: Plan, decision: Decision) -> bool:
     """Whether anything of the plan happens after `up` has returned."""
     if decision.allocation.waiting or plan.fail_fast or plan.notify:
         return True
+    if any(job.snapshot for job in plan.jobs):
+        return True  # what it runs on has to be known for its next attempt
     if plan.on_finish is not Finish.KEEP or plan.on_reboot is not Reboot.HOLD:
         return True
     return any(job.retries or job.timeout_s is not None or job.resumable for job in plan.jobs)
@@ -32,7 +35,13 @@ def needs_supervision(plan: Plan, decision: Decision) -> bool:
 
 @contextmanager
 def submitted(
-    shop: Workshop, plan: Plan, decision: Decision, images: Mapping[str, str], *, again: bool = False
+    shop: Workshop,
+    plan: Plan,
+    decision: Decision,
+    images: Mapping[str, str],
+    copies: Copies,
+    *,
+    again: bool = False,
 ) -> Iterator[bool]:
     """Submit the plan for what happens inside; where that fails, what was submitted before stands again.
 
@@ -41,6 +50,7 @@ def submitted(
         plan: all jobs of the run.
         decision: what starts of it now.
         images: job → image id.
+        copies: of the source, for jobs that want one.
         again: jobs that were taken out of the queue wait once more.
 
     Yields:
@@ -73,6 +83,8 @@ def submitted(
         plan=without_places(plan),
         environ=tuple(environ.items()),
         images=tuple({**known, **images}.items()),
+        snapshots=tuple(copies.of.items()),
+        codes=tuple(copies.codes.items()),
     )
     ledger.submissions.submit(plan.name, submission, queue)
     if decision.wave is not None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SOURCE = "@source"
+"""A name that no job can have, since it stands among the jobs' folders."""
+
 
 class Ledger:
     """The records in one state directory.
@@ -176,6 +179,18 @@ class Ledger:
         if attempt < 1:
             raise ValueError(f"attempts count from 1, not {attempt}")
         return self.state / RUNS / checked_name(run, "run") / checked_name(job, "job") / str(attempt)
+
+    def source_place(self, run: str) -> Path:
+        """The folder for copies of the run's source, made where it is not there; it goes with the run.
+
+        Raises:
+            HostError: it cannot be made.
+        """
+        if self._folders is None or not self._write:
+            raise RuntimeError("this ledger was opened for reading")
+        names = (RUNS, checked_name(run, "run"), SOURCE)
+        with self._lock, self._folders.opened(*names, make=True):
+            return self._folders.path(*names)
 
     def key(self) -> bytes:
         """The store's secret for keyed digests. Where there is none yet, reading gives one that is nobody's."""

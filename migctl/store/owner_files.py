@@ -162,18 +162,32 @@ class OwnerFiles:
 
     def sweep(self) -> None:
         """Finish removals that were cut short."""
-        import shutil
-
         try:
             with self._folders.opened(RUNS) as folder:
                 for name in os.listdir(folder):  # noqa: PTH208 -- a descriptor
                     if name.startswith("@gone-"):
-                        # Walks by descriptors: a link in there is removed, never followed.
-                        shutil.rmtree(name, dir_fd=folder)
+                        self._remove_tree(name, folder)
         except FileNotFoundError:
             return
         except OSError as error:
             raise file_failure(error, self._folders.path(RUNS)) from error
+
+    def _remove_tree(self, name: str, parent: int) -> None:
+        """Also where a container's root has written into a copy of the source: then that stays, and is told."""
+        import shutil
+
+        try:
+            # Walks by descriptors: a link in there is removed, never followed.
+            shutil.rmtree(name, dir_fd=parent)
+        except PermissionError as error:
+            path = self._folders.path(RUNS, name)
+            self.notices[path] = Notice(
+                "not-removed",
+                f"{path} of a forgotten run cannot be removed: a container wrote files there that are not yours "
+                f"({error.filename})",
+                hint=f"sudo rm -r {path}",
+                where=str(path),
+            )
 
     def _listed(self, *folder: str) -> list[str]:
         try:

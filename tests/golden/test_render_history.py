@@ -73,4 +73,5 @@ def test_the_object_says_null_for_what_is_not_known() -> None:
         "num_workers": None,
         "started_at": NOW - 590,
         "finished_at": None,
+        "code": None,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from migctl.core.code import Code
 from migctl.core.record import JobState
 
 
@@ -20,6 +21,8 @@ class AttemptView:
     num_workers: int | None = None
     started_at: float | None = None
     finished_at: float | None = None
+    code: Code | None = None
+    """The state of its source when it started, as far as git tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from migctl.core.code import Code
 from migctl.core.course import Span
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import MigMode, Placement
@@ -41,6 +42,8 @@ class JobView:
     attempt: int = 1
     started_at: float | None = None
     finished_at: float | None = None
+    code: Code | None = None
+    """The state of its source when it started, as far as git tells."""
     expected: Span | None = None
     """When it is expected to run, where that was foreseen."""
     pinning: Pinning | None = None
