@@ -83,7 +83,8 @@ class Decision:
     @property
     def taken_out(self) -> tuple[str, ...]:
         """The jobs that are ended and removed for good."""
-        return tuple(chain.job for chain in self.undo if chain.job not in self.starting)
+        stay = {*self.starting, *self.allocation.waiting}
+        return tuple(chain.job for chain in self.undo if chain.job not in stay)
 
 
 def decide(
@@ -134,6 +135,9 @@ def decide(
     allocation, wave = layout.allocation, layout.wave
     if isinstance(allocation.blocked, Busy) and wave is not None and not wave.starts and not _any_going_on(staying):
         raise allocation.blocked  # others have all of it: whoever wants to wait says for how long
+    placed = {assignment.job.name for assignment in allocation.assignments}
+    # What an `up` that was cut short had only written down, and what waits now, is queued like everything else that waits.
+    leaving |= {n for n in diff.unfinished if n in staying and n not in placed and not _has_place(staying[n])}
     handing = handings(wave.starts if wave is not None else (), staying)
     records: dict[str, Record] = {}
     chains: list[Chain] = []
@@ -166,7 +170,7 @@ def decide(
 
 
 def _any_going_on(records: Mapping[str, Record]) -> bool:
-    return any(not record.state.ended for record in records.values())
+    return any(_has_place(record) and not record.state.ended for record in records.values())
 
 
 def _recognised(seen: Look, plan: Plan, key: bytes) -> Look:

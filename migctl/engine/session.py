@@ -116,6 +116,11 @@ class Session:
         """
         return self.lock(f"run-{self.caller.uid}-{run}", wait_s=wait_s, cancel=cancel)
 
+    @property
+    def here(self) -> bool:
+        """Whether it is this very machine that is planned for; below another root nothing of its engine, claims and jobs counts."""
+        return self.root == Path("/")
+
     def local_affinity(self, online: CpuSet) -> CpuSet:
         """CPUs this process may use; below another root those that its /proc and cgroups leave there."""
         return allowed_cpus(online, self.root)

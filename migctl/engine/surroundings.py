@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.gpuplaces import in_place_of_others
@@ -25,8 +24,7 @@ from migctl.store.ledger import Ledger
 def surroundings(session: Session, runtime: Runtime, ledger: Ledger, seen: Observed, run: str) -> Machine:
     """What planning needs beside the look: cores, and what other runs and containers hold."""
     claims = [c for c in read_claims(session.paths.run, seen.boot_id) if not _own(session, c, run)]
-    here = session.root == Path("/")
-    # Below another root nothing of this machine's engine, claims and containers counts.
+    here = session.here
     facts = runtime.facts() if here else None
     quotas = [cpu_quota(session.root), facts.cpu_quota if facts is not None else None]
     held = ruling(session)

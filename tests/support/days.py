@@ -110,6 +110,7 @@ class Days(RuleBasedStateMachine):
                 self.world.down(run)
             self.world.check_gone()
         finally:
+            self.world.bell.close()
             shutil.rmtree(self.folder)
 
     # Commands
@@ -137,8 +138,16 @@ class Days(RuleBasedStateMachine):
             born = {
                 r.job for r in self.world.last if r.run == run and r.state not in (JobState.QUEUED, JobState.STARTING)
             }
-            assert set(spec) <= born
+            assert set(spec) <= born | self.world.waiting(run)
             self.checked = True
+
+    @rule(run=st.sampled_from(RUNS), trouble=TROUBLE)
+    @told
+    def the_supervisor_takes_a_turn(self, run: str, trouble: object) -> None:
+        with self._trouble(trouble) as kill_at:
+            before = [r.job for r in self.world.records() if r.run == run and r.state is JobState.SUCCEEDED]
+            turn = self.world.turn(run, kill_at=kill_at)
+            assert not {*before} & {*turn.started}, "a job that succeeded ran again"
 
     @rule(run=st.sampled_from(RUNS), trouble=TROUBLE)
     @told

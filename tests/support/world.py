@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,10 +15,13 @@ from migctl.core.events import Event, StepEvent
 from migctl.core.plan import ByInstance, ByProfile, GpuSelector, Job, Plan
 from migctl.core.record import Action, Record
 from migctl.engine.adopt import AdoptResult, adopt
+from migctl.engine.advance import Memory, Turn, advance
+from migctl.engine.closing import close
 from migctl.engine.converge import UpResult, converge
 from migctl.engine.decide import UpOptions
 from migctl.engine.down import take_down
 from migctl.engine.observe import Look, look
+from migctl.engine.queued import waiting
 from migctl.engine.session import Session
 from migctl.host.claims import Claim, read_claims
 from migctl.nvml.models import resolve_board
@@ -26,6 +30,7 @@ from migctl.nvml.simstate import SimState
 from migctl.runtimes.api import Runtime
 from tests.support.fake_engine import FakeEngine, Killed
 from tests.support.machines import Machine, write
+from tests.support.queue_site import unattended
 
 RUNS = ("one", "two")
 _CORES = Machine(name="sixteen", cores=16, threads=2)
@@ -39,6 +44,11 @@ class EngineSession(Session):
 
     engine: FakeEngine
 
+    @property
+    def here(self) -> bool:
+        """Its cores are read below a folder, and all the same it is this machine."""
+        return True
+
     def runtime(self, name: RuntimeName) -> Runtime:  # noqa: ARG002 -- there is only this one
         return self.engine
 
@@ -50,6 +60,7 @@ class World:
     folder: Path
     boards: str
     engine: FakeEngine = field(init=False)
+    bell: ExitStack = field(init=False)
     strangers: dict[int, SimInstance] = field(default_factory=dict)
     """By serial: what is not migctl's, as it has to stay."""
     stray: set[str] = field(default_factory=set)
@@ -62,6 +73,8 @@ class World:
         SimState.create(self.sim, self.boards)
         write(_CORES, self.folder / "root")
         self.engine = FakeEngine(self.sim, os.getuid())
+        self.bell = ExitStack()
+        self._listen()
 
     @property
     def sim(self) -> Path:
@@ -123,7 +136,26 @@ class World:
 
     def lose_records(self) -> None:
         """Store, owner files and key are gone; claims stay."""
+        self.bell.close()
         shutil.rmtree(self.folder / "state", ignore_errors=True)
+        self._listen()
+
+    def _listen(self) -> None:
+        """No command starts a supervisor of its own: `turn` is what one does."""
+        self.bell.enter_context(unattended(self.session()))
+
+    def turn(self, run: str, *, kill_at: int = 0) -> Turn:
+        """What the supervisor does when something has happened."""
+        session = self.session()
+        turn = advance(session, run, Memory(), report=self._dying(kill_at), cancel=threading.Event())
+        if turn.plan is not None and turn.unclosed:
+            close(session, run, turn.plan, turn.unclosed)
+        return turn
+
+    def waiting(self, run: str) -> frozenset[str]:
+        """Jobs of a run that are in its queue."""
+        with self.session().ledger(write=False) as ledger:
+            return frozenset(waiting(ledger, run, ledger.records(run)))
 
     def settle(self) -> None:
         """The next command meets no planned failure of the last one."""
