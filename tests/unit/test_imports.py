@@ -19,7 +19,6 @@ DATA = Path(__file__).parents[1] / "data" / "imports"
 A, B = "MIG-11111111-1111-5111-8111-111111111111", "MIG-22222222-2222-5222-8222-222222222222"
 
 REFUSED = {
-    "docker-sdk.txt": ("python-program", "Python program", "write a job"),
     "lgi-fragmented.txt": ("instance-list", "tells no UUIDs", "nvidia-smi -L"),
     "migparted-all-one-profile.yaml": ("several-configurations", "off, seven-small, one-media.me", "--config"),
     "partition-helper.txt": ("python-program", "Python program", "write a job"),
@@ -377,3 +376,26 @@ def test_what_holds_nothing_for_a_plan_is_told_so(text: str, name: str, kind: st
     assert (
         refused.value.hint or kind == "yaml-syntax" or "empty" in refused.value.message or "no" in refused.value.message
     )
+
+
+def test_calls_of_the_docker_sdk_are_jobs_as_far_as_they_are_written_out() -> None:
+    found = sketch("docker-sdk.txt")
+
+    (job,) = read(found.text()).jobs
+    assert (job.name, job.image, job.command) == ("train-a", "registry.example/train:1", ("python", "train.py"))
+    assert job.request == ByInstance(A)
+    assert (str(job.cpuset), job.shm_size_bytes, job.security_opt, job.network_mode) == (
+        "0-3",
+        8 << 30,
+        ("no-new-privileges",),
+        "none",
+    )
+    assert "cap_drop=['ALL']" in found.text()
+    odd = "import docker\ndocker.from_env().containers.run(IMAGE, name='x', image='i', odd_key=1, environment={'LR': lr()})\n"
+    assert {"environment={'LR': lr()}", "odd_key=1"} <= set(
+        re.findall(r"environment=.*?\)\}|odd_key=1", take_text(odd))
+    )
+
+
+def take_text(text: str) -> str:
+    return imported(Source(text, "x.py"), None).text()

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from typing import NoReturn
 
 from migctl.errors import PlanError
-from migctl.planfile.importers import compose, env_file, kubernetes, listings, mig_parted, sbatch, shell_script
+from migctl.planfile.importers import (
+    compose,
+    docker_sdk,
+    env_file,
+    kubernetes,
+    listings,
+    mig_parted,
+    sbatch,
+    shell_script,
+)
 from migctl.planfile.importers.sketch import Sketch, entries, plain
 from migctl.planfile.nodes import Mapping as MappingNode
 from migctl.planfile.nodes import Node
@@ -14,6 +24,7 @@ from migctl.planfile.nodes import compose as read_yaml
 from migctl.planfile.problems import Report
 from migctl.planfile.source import Source
 
+_PYTHON = re.compile(r"^\s*(?:import|from) \w|^\s*def \w+\(", re.MULTILINE)
 _ENV_LINE = re.compile(r"(?:export )?[A-Za-z_][A-Za-z0-9_.]*=")
 _INSTANCES = re.compile(r"^\|\s+\d+\s+MIG \S+\s+\d+\s+\d+\s+\d+:\d+\s+\|", re.MULTILINE)
 _MARKDOWN = re.compile(r"^(?:#{1,6} \w|```|\|[^|\n]+\|[^|\n]+\||<!--)", re.MULTILINE)
@@ -30,6 +41,7 @@ class Format(StrEnum):
     KUBERNETES = "kubernetes"
     NVIDIA_SMI = "nvidia-smi"
     CDI = "cdi"
+    DOCKER_SDK = "docker-sdk"
 
 
 def imported(source: Source, format: Format | None, *, config: str | None = None, gpus: int = 1) -> Sketch:  # noqa: A002 -- the option's word
@@ -55,6 +67,8 @@ def imported(source: Source, format: Format | None, *, config: str | None = None
             return env_file.plan_of(source, Report(source))
         case Format.NVIDIA_SMI:
             return listings.plan_of_listing(source)
+        case Format.DOCKER_SDK:
+            return docker_sdk.plan_of(source) or _refuse_python(source)
     documents = _documents(source)
     report = documents[0][1]
     root = documents[0][0]
@@ -81,6 +95,8 @@ def _text_format(source: Source) -> Format | None:
         return Format.SBATCH
     if listings.GPU_LINE.search(text):
         return Format.NVIDIA_SMI
+    if _PYTHON.search(text) and docker_sdk.plan_of(source) is not None:
+        return Format.DOCKER_SDK
     _refuse(source)
     shell = text.startswith("#!") and re.match(r"#!.*\b(?:ba|da|z|k)?sh\b", text)
     words = re.search(r"^\s*(?:sudo )?(?:docker run|podman run|ts -|tsp |nvidia-smi )", text, re.MULTILINE)
@@ -114,13 +130,8 @@ def _refuse(source: Source) -> None:
             hint="nvidia-smi -L > devices.txt; migctl import devices.txt makes a plan for these devices; `migctl status` draws "
             "what is on the GPU and what still fits",
         )
-    if re.search(r"^\s*(?:import|from) \w|^\s*def \w+\(", text, re.MULTILINE):
-        raise PlanError(
-            "python-program",
-            f"{name} is a Python program: what it starts is known only when it runs",
-            where=name,
-            hint="write a job with the image, command and profile that it uses; `migctl status --json` tells programs what runs",
-        )
+    if _PYTHON.search(text):
+        _refuse_python(source)
     if name.endswith((".md", ".markdown")) or (text.lstrip().startswith("<!--") and _MARKDOWN.search(text)):
         raise PlanError(
             "prose",
@@ -129,6 +140,15 @@ def _refuse(source: Source) -> None:
             hint="write a job with its profile for each training in it; stage: 1, 2 … runs groups one after another, and "
             "`migctl profiles --on BOARD` has the profiles' names and ids",
         )
+
+
+def _refuse_python(source: Source) -> NoReturn:
+    raise PlanError(
+        "python-program",
+        f"{source.name} is a Python program: what it starts is known only when it runs",
+        where=source.name,
+        hint="write a job with the image, command and profile that it uses; `migctl status --json` tells programs what runs",
+    )
 
 
 def _documents(source: Source) -> list[tuple[Node, Report]]:
