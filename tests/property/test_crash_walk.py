@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import threading
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -15,12 +16,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from migctl.core.ownership import Standing, standing
 from migctl.core.record import JobState
+from migctl.engine.advance import Memory, advance
 from migctl.engine.down import stop_jobs
+from migctl.engine.observe import Look
+from migctl.engine.queued import waiting
 from migctl.errors import MigctlError, PartlyApplied
 from migctl.nvml.simmodel import SimInstance
 from migctl.nvml.simstate import SimState
 from tests.support.crash_server import Order, Server, server
 from tests.support.crashes import Site, end_jobs, end_process
+from tests.support.queue_site import unattended
 
 PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb")
 SPECS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(PROFILES), min_size=1, max_size=3)
@@ -38,6 +43,8 @@ class Days(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="migctl-walk-"))
         self.site = Site.make(self.folder, foreign=())
         self.strangers: list[SimInstance] = []
+        self.bell = ExitStack()
+        self.bell.enter_context(unattended(self.site.session()))
 
     def teardown(self) -> None:
         try:
@@ -45,6 +52,7 @@ class Days(RuleBasedStateMachine):
             assert self.site.gpu_instances() == self.strangers
             assert not self.site.living()
         finally:
+            self.bell.close()
             end_jobs(self.folder)
             shutil.rmtree(self.folder)
 
@@ -61,9 +69,18 @@ class Days(RuleBasedStateMachine):
             return
         seen = self.site.settled()
         assert seen is not None
-        assert set(spec) <= set(seen.records)
-        waiting = [n for n in spec if seen.records[n].state in (JobState.QUEUED, JobState.STARTING)]
-        assert waiting == []
+        assert set(spec) <= set(seen.records) | self.waiting(seen)
+        unborn = [n for n, r in seen.records.items() if n in spec and r.state in (JobState.QUEUED, JobState.STARTING)]
+        assert unborn == []
+
+    def waiting(self, seen: Look) -> set[str]:
+        """The jobs in the queue."""
+        with self.site.session().ledger(write=False) as ledger:
+            return set(waiting(ledger, self.site.run, seen.records.values()))
+
+    @rule()
+    def the_supervisor_takes_a_turn(self) -> None:
+        advance(self.site.session(), self.site.run, Memory(), report=lambda _: None, cancel=threading.Event())
 
     @rule(spec=SPECS, replacing=st.booleans(), retry=st.booleans(), event=st.integers(1, 36))
     def up_killed(self, spec: dict[str, str], replacing: bool, retry: bool, event: int) -> None:
