@@ -73,7 +73,8 @@ def allocate(
         weights=weights,
         keep={name: record.cpus for name, record in machine.held.items() if name in shares},
     )
-    waiting = tuple(j.name for j in plan.jobs if j.name in left.waiting or j.name in cpus.waiting)
+    names = {*left.waiting, *cpus.waiting}
+    waiting = tuple(job.name for job in plan.jobs if job.name in names)
     blocked = left.blocked or _cores_blocked(cpus, pool, plan)
     assignments = tuple(
         _assignment(job, shares[job.name], cpus.grants[job.name]) for job in running if job.name in cpus.grants
@@ -220,8 +221,8 @@ def _cores_blocked(cpus: CpuAllocation, pool: Pool, plan: Plan) -> MigctlError |
         return DoesNotFit(
             "over-max-parallel",
             f"max_parallel: {plan.max_parallel} leaves {len(cpus.over_limit)} of {len(plan.jobs)} jobs waiting "
-            f"({', '.join(cpus.over_limit[:8])}), and migctl has no queue yet that would start them later",
-            hint="raise max_parallel, or put the others into a plan of their own",
+            f"({', '.join(cpus.over_limit[:8])})",
+            hint="they start when others end; a higher max_parallel starts them at once",
             data={"jobs": list(cpus.over_limit)},
         )
     return None

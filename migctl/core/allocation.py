@@ -67,7 +67,7 @@ class Allocation:
     conflict: tuple[str, ...] = ()
     """The smallest set of jobs that cannot run at once."""
     blocked: MigctlError | None = None
-    """Why the waiting jobs wait, as the error that `up` gives while there is no queue."""
+    """Why the waiting jobs do not run at once, as an error."""
     idle: Idle
     pool: Pool
     """The cores the plan may use, and why the others are not in it."""

@@ -53,7 +53,7 @@ def _single_threads(
         yield Notice(
             "one-thread-each",
             f"fewer cores than jobs: {_names(split)} get one hardware thread and one worker each, on {counted(cores, 'core')}",
-            hint=f"{counted(cores, 'job')} at once: {room}; run the others after (migctl has no queue yet)",
+            hint=f"max_parallel: {cores}: {room}, and the others run after",
         )
 
 
@@ -72,8 +72,8 @@ def _shared(granted: Sequence[CpuDemand], grants: Mapping[str, CpuGrant]) -> Ite
         yield Notice(
             "cpus-shared",
             f"oversubscribe: {_names(shared)} share CPUs, up to {max(load.values())} jobs on one",
-            hint=f"{counted(len(load), 'job')} at once: {'a CPU each' if len(load) > 1 else 'it has the CPU alone'}; "
-            "run the others after (migctl has no queue yet)",
+            hint=f"max_parallel: {len(load)}: {'a CPU each' if len(load) > 1 else 'it has the CPU alone'}, "
+            "and the others run after",
         )
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from migctl.core.choices import CpuShare, CpuSplit, Finish, Numa, Reboot, RetryOn, RuntimeName, Storage, Strategy
 from migctl.core.clusters import EngineName, KubernetesSettings, SlurmSettings
 from migctl.core.cpuset import CpuSet
 from migctl.errors import Notice, Where
+
+OF_THE_FILE: Final = {"kept": False}
+"""Of a field: it says something of the file that was read, and nothing once that may have changed, so no store keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +128,8 @@ class Job:
     name: str
     origin: str
     """The key under `jobs:` that it came from."""
-    where: Where | None = None
-    places: tuple[tuple[str, Where], ...] = field(default=(), repr=False, compare=False)
+    where: Where | None = field(default=None, metadata=OF_THE_FILE)
+    places: tuple[tuple[str, Where], ...] = field(default=(), repr=False, compare=False, metadata=OF_THE_FILE)
     """Where the values stand that may turn out wrong only on the machine."""
     keys: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """The keys that the file gives, here or under defaults; matrix and replicas are unfolded and left out."""
@@ -229,8 +233,8 @@ class Plan:
     engine: EngineName = EngineName.LOCAL
     slurm: SlurmSettings = SlurmSettings()
     kubernetes: KubernetesSettings = KubernetesSettings()
-    notices: tuple[Notice, ...] = ()
-    places: tuple[tuple[str, Where], ...] = field(default=(), repr=False, compare=False)
+    notices: tuple[Notice, ...] = field(default=(), metadata=OF_THE_FILE)
+    places: tuple[tuple[str, Where], ...] = field(default=(), repr=False, compare=False, metadata=OF_THE_FILE)
     """As a job's, of the plan's own keys."""
     keys: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """As a job's, of the plan's own keys."""

@@ -54,5 +54,6 @@ def queues(plan: Plan, machine: Machine, progress: Progress) -> bool:
     if plan.stagger_s > 0 or any(job.needs or job.stage is not None for job in plan.jobs):
         return True
     gpus = [gpu for gpu in machine.usable if gpu.profiles or gpu.mig is None]
-    most = sum(max((p.max_instances for p in gpu.profiles), default=len(machine.topology.online)) for gpu in gpus)
-    return len(plan.jobs) - len(machine.held) > max(most, 1) and not plan.oversubscribe
+    cpus = len(plan.jobs) if plan.oversubscribe else len(machine.topology.online)
+    most = sum(max((p.max_instances for p in gpu.profiles), default=cpus) for gpu in gpus)
+    return len(plan.jobs) - len(machine.held) > max(most, 1)

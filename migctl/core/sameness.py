@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import fields
 from enum import Enum
+from operator import attrgetter
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.plan import Job
@@ -14,6 +15,9 @@ from migctl.core.plan import Job
 _PLACE = frozenset({"where", "places", "keys", "origin"})
 # When it runs, and whether once more, can change while it waits or runs: it stays the same job.
 _TURN = frozenset({"needs", "stage", "priority", "retries", "retry_on", "timeout_s", "expect_s", "resumable"})
+_NAMES = tuple(field.name for field in fields(Job) if field.name not in _PLACE | _TURN)
+_VALUES = attrgetter(*_NAMES)
+_AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
 
 
 def spec(job: Job, *, with_environment: bool = False) -> str:
@@ -21,7 +25,7 @@ def spec(job: Job, *, with_environment: bool = False) -> str:
 
     Never the derived cores, workers or placement: another `up` on a fuller machine would make them differ.
     """
-    values = {f.name: _plain(getattr(job, f.name)) for f in fields(job) if f.name not in _PLACE | _TURN}
+    values = {name: _plain(value) for name, value in zip(_NAMES, _VALUES(job), strict=True)}
     if not with_environment:
         values["environment"] = [name for name, _ in job.environment]
     return json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -39,6 +43,8 @@ def digest(job: Job, key: bytes) -> str:
 
 
 def _plain(value: object) -> object:
+    if type(value) in _AS_THEY_ARE:
+        return value
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, CpuSet):

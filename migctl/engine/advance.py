@@ -45,6 +45,8 @@ class Memory:
     submission: Submission | None = None
     revision: tuple[int, int] | None = None
     """Of the submission's file."""
+    queue: Queue | None = None
+    queue_revision: tuple[int, int] | None = None
     blocked: dict[tuple[str, int], float] = field(default_factory=dict)
     """Instances that could not be destroyed → when that may be tried again."""
     put_off: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -87,7 +89,7 @@ def advance(
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True))
         stack.enter_context(session.run_lock(name, wait_s=RUN_LOCK_WAIT_S, cancel=cancel))
-        run, queue = ledger.run(name), ledger.submissions.queue(name)
+        run, queue = ledger.run(name), _queue(ledger, name, memory)
         if run is None or queue is None:
             return Turn(over=True)
         plan = _submission(ledger, name, memory).plan
@@ -129,6 +131,14 @@ def _submission(ledger: Ledger, name: str, memory: Memory) -> Submission:
             raise Busy("no-submission", f"the plan of {name} is being replaced", where=f"run {name}")
         memory.submission, memory.revision = found, revision
     return memory.submission
+
+
+def _queue(ledger: Ledger, name: str, memory: Memory) -> Queue | None:
+    """The queue as it is; read again only where somebody has changed it."""
+    revision = ledger.submissions.queue_revision(name)
+    if revision is None or memory.queue_revision != revision:
+        memory.queue, memory.queue_revision = ledger.submissions.queue(name), revision
+    return memory.queue
 
 
 def _write_down(ledger: Ledger, run: str, seen: Look) -> dict[str, Record]:

@@ -80,7 +80,7 @@ def submitted(
         environ = {n: v for n, v in environ.items() if n.startswith(_KEPT) or n in _KEPT_NAMES}
     known = dict(old.images) if old is not None else {}
     submission = Submission(
-        plan=without_places(plan),
+        plan=plan,
         environ=tuple(environ.items()),
         images=tuple({**known, **images}.items()),
         snapshots=tuple(copies.of.items()),

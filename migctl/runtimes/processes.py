@@ -72,6 +72,7 @@ class Processes:
         """
         problems: list[MigctlError] = []
         environ = caller_environment(self.environ)
+        found: set[tuple[str, str, str | None]] = set()
         for job in jobs:
             words = (*(job.entrypoint or ()), *(job.command or ()))
             try:
@@ -85,7 +86,10 @@ class Processes:
                     )
                 if "${" not in words[0]:
                     search = dict(job.environment).get("PATH", environ.get("PATH", os.defpath))
-                    find_program(words[0], search, job.working_dir, where=job.place("entrypoint", "command"))
+                    sought = (words[0], search, job.working_dir)
+                    if sought not in found:
+                        find_program(*sought, where=job.place("entrypoint", "command"))
+                        found.add(sought)
             except MigctlError as error:
                 problems.append(error)
         if len(problems) > 1:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Generic, NewType, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -123,17 +124,19 @@ class _Form(Generic[T]):
     """How a frozen dataclass looks as a JSON object: fields that have their default value are left out."""
 
     of: type[T]
-    encoders: Mapping[str, Turn]
+    values: Callable[[object], Sequence[object]]
+    """Of all fields that are kept, in the order of `encoders`."""
+    encoders: Sequence[tuple[str, Turn, object]]
+    """Name, encoder and default."""
     decoders: Mapping[str, Turn]
-    defaults: Mapping[str, object]
     required: frozenset[str]
     """Fields without a default."""
 
     def encode(self, value: object) -> dict[str, object]:
         return {
             name: encode(item)
-            for name, encode in self.encoders.items()
-            if (item := getattr(value, name)) != self.defaults.get(name, MISSING)
+            for (name, encode, default), item in zip(self.encoders, self.values(value), strict=True)
+            if item is not default and item != default
         }
 
     def decode(self, value: object) -> T:
@@ -156,21 +159,26 @@ class _Form(Generic[T]):
 def _form(of: type[T]) -> _Form[T]:
     """Derive the form from the class's annotations: a field added to a record is stored without being named here."""
     hints = get_type_hints(of)
-    encoders: dict[str, Turn] = {}
+    encoders: list[tuple[str, Turn, object]] = []
     decoders: dict[str, Turn] = {}
-    defaults: dict[str, object] = {}
     assert is_dataclass(of)
     for field in fields(of):
-        encoders[field.name], decoders[field.name] = _leaf(hints[field.name])
-        if field.default is not MISSING:
-            defaults[field.name] = field.default
+        if field.metadata.get("kept", True):
+            encode, decoders[field.name] = _leaf(hints[field.name])
+            encoders.append((field.name, encode, field.default))
     return _Form(
         of=cast("type[T]", of),
+        values=_values([name for name, _, _ in encoders]),
         encoders=encoders,
         decoders=decoders,
-        defaults=defaults,
-        required=frozenset(decoders) - defaults.keys(),
+        required=frozenset(name for name, _, default in encoders if default is MISSING),
     )
+
+
+def _values(names: Sequence[str]) -> Callable[[object], Sequence[object]]:
+    if len(names) > 1:
+        return cast("Callable[[object], Sequence[object]]", attrgetter(*names))
+    return lambda value: [getattr(value, name) for name in names]
 
 
 def _leaf(hint: object) -> tuple[Turn, Turn]:

@@ -56,6 +56,10 @@ class Submissions:
         """What changes whenever the plan is submitted anew."""
         return self._revision(run, SUBMISSION)
 
+    def queue_revision(self, run: str) -> tuple[int, int] | None:
+        """What changes whenever the queue is written."""
+        return self._revision(run, QUEUE)
+
     def waits_revision(self, run: str) -> tuple[int, int] | None:
         """What changes whenever the queue has moved."""
         return self._revision(run, WAITS)

@@ -44,14 +44,7 @@ class Refusal:
 
 
 PROFILE_ON_T4 = "jobs: {a: {profile: 1g.5gb, runtime: process, command: x}}"
-TOO_MANY = """\
-runtime: process
-oversubscribe: true
-jobs:
-  small: {profile: 1g.5gb, command: x}
-  big: {profile: 4g.20gb, command: x}
-  huge: {profile: 7g.40gb, command: x}
-"""
+TOO_MUCH = "runtime: process\njobs: {small: {profile: 1g.5gb, command: x}, big: {memory: 100GiB, command: x}}\n"
 REFUSALS = [
     Refusal(
         "no engine", ("up",), 4, "no-engine", "no container engine answers at unix://", "--runtime process", CONTAINER
@@ -72,7 +65,7 @@ REFUSALS = [
     Refusal("unknown job", ("logs", "one"), 2, "unknown-job", "no run is recorded", "migctl status"),
     Refusal("unknown simulator", ("up",), 2, "nvml-spec", "is no simulated machine", "sim:a100-40gb", nvml="a100"),
     Refusal("no program", ("up",), 2, "no-program", "/no/such", "", SLEEPERS.replace("[sleep, ", "[/no/such, ")),
-    Refusal("never fits", ("up",), 3, "does-not-fit", "huge", "", TOO_MANY),
+    Refusal("never fits", ("up",), 3, "never-fits", "big", "", TOO_MUCH),
 ]
 
 
@@ -140,20 +133,23 @@ def test_without_the_right_to_make_instances_nothing_is_made_and_the_reason_is_t
     assert program.jobs() == {}
 
 
-def test_the_smallest_conflict_is_named_and_nothing_is_changed(program: Program) -> None:
+def test_the_smallest_conflict_is_named_and_what_is_too_much_at_once_waits(program: Program) -> None:
     program.plan(
-        "runtime: process\noversubscribe: true\njobs:\n"
-        "  little: {profile: 1g.5gb, command: x}\n"
-        "  left: {profile: 4g.20gb, command: x}\n"
-        "  right: {profile: 4g.20gb, command: x}\n"
+        "runtime: process\noversubscribe: true\ndefaults: {command: [sleep, '600']}\njobs:\n"
+        "  little: {profile: 1g.5gb}\n  left: {profile: 4g.20gb}\n  right: {profile: 4g.20gb}\n"
     )
 
-    done = program.run("up").ended(3)
+    planned = program.json("plan")
+    up = program.up()
 
-    assert "left" in done.told, done
-    assert "right" in done.told, done
-    assert "little" not in done.told, done
-    assert program.instances() == []
+    assert planned["conflict"] == ["left", "right"]
+    assert planned["waiting"] == ["right"]
+    assert "waiting: right: no room: needs 4g.20gb" in " ".join(up.out.split())
+    assert {name: job["state"] for name, job in program.jobs().items()} == {
+        "little": "running",
+        "left": "running",
+        "right": "queued",
+    }
 
 
 def test_a_cpuset_beyond_the_machine_is_refused(program: Program) -> None:
