@@ -62,7 +62,8 @@ class JobMeter:
                 del self._members[pid]
             else:
                 found.append(counted)
-        if self.pid not in self._members:
+        main = self._members.get(self.pid)
+        if main is None or main.over:
             return None
         anew = self._rounds % _DEEPLY == 0
         if anew or self._members.keys() != self._judged:

@@ -36,6 +36,7 @@ class ProcessMeter:
         "group",
         "loads_data",
         "others",
+        "over",
         "pid",
         "proc",
     )
@@ -51,6 +52,8 @@ class ProcessMeter:
         self.comm = ""
         self.command: tuple[str, ...] = ()
         self.loads_data = False
+        self.over = False
+        """It has ended, and nobody has waited for it yet."""
         self._delays = delays
         self._stat = KeptFile(f"{proc}/{pid}/stat", _SMALL)
         self._schedstat: KeptFile | None = KeptFile(f"{proc}/{pid}/schedstat", _SMALL)
@@ -69,6 +72,7 @@ class ProcessMeter:
         fields = tail.split()
         if not fields or fields[0] in (b"X", b"x"):
             return None
+        self.over = fields[0] == b"Z"
         self.comm = head.partition(b"(")[2].decode("utf-8", "replace")
         return ProcessCounters(
             pid=self.pid,
