@@ -40,7 +40,8 @@ class Lines:
 
 def document(value: Value, above: Sequence[str] = ()) -> str:
     """One document, with comment lines before it; ends with a newline."""
-    written = [*(_comment(line) for line in above), *_block(value, "")]
+    value, more, _ = _bare(value)
+    written = [*(_comment(line) for line in (*above, *more)), *_block(value, "")]
     return "".join(f"{line}\n" for line in written)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from migctl.core.clusterjobs import Group
 from migctl.core.clusters import KubernetesSettings, MigStrategy
-from migctl.core.clusterturns import Turn
+from migctl.core.clusterturns import Link, Turn
 from migctl.core.plan import Plan
 from migctl.core.yaml_text import Noted, Value, document
 from migctl.errors import PlanError
@@ -41,11 +41,16 @@ def manifests(plan: Plan, turns: Sequence[Turn], exporter: Exporter, *, product:
     claims = {group.profile: _claim(group.profile, plan.kubernetes) for group in (t.group for t in turns)}
     made: list[Value] = list(claims.values()) if plan.kubernetes.dra else []
     for turn in turns:
-        waits = [f"Apply it when {names[link.group]} has {'succeeded' if link.success else 'ended'}: kubectl wait "
-                 f"--for=condition={'complete' if link.success else 'complete|failed'} job/{names[link.group]}"
-                 for link in turn.after]  # fmt: skip
-        made.append(Noted(_job(plan, turn, names[turn.group.name], exporter, product), above=tuple(waits)))
+        waits = tuple(_wait(link, names) for link in turn.after)
+        made.append(Noted(_job(plan, turn, names[turn.group.name], exporter, product), above=waits))
     return tuple(made)
+
+
+def _wait(link: Link, names: Mapping[str, str]) -> str:
+    job = f"job/{names[link.group]}"
+    if not link.success:
+        return f"Apply it when {job} has ended: kubectl get {job}"
+    return f"Apply it when {job} has succeeded: kubectl wait --timeout=-1s --for=condition=complete {job}"
 
 
 def manifest_text(objects: Iterable[Value], above: Sequence[str]) -> str:

@@ -189,3 +189,18 @@ def test_where_the_node_does_not_pin_the_limit_counts(tmp_path: Path) -> None:
     told = run(one, 0, tmp_path, ",".join(map(str, cpus)), 1)
 
     assert (told["MIGCTL_CPUS"], told["MIGCTL_NUM_WORKERS"]) == ("1", "1")
+
+
+def test_what_a_job_waits_for_is_said_above_its_manifest() -> None:
+    text = exports.kubernetes(
+        exports.plan(
+            "jobs: {a: {image: i, profile: 1g.5gb, command: x}, b: {image: i, profile: 2g.10gb, command: x, needs: [a]}, "
+            "c: {image: i, profile: 1g.5gb, command: x, stage: 1}, d: {image: i, profile: 1g.5gb, command: x, stage: 2}}"
+        )
+    )
+
+    assert (
+        "# Apply it when job/sweep-a has succeeded: kubectl wait --timeout=-1s --for=condition=complete job/sweep-a\n"
+        in text
+    )
+    assert "# Apply it when job/sweep-c has ended: kubectl get job/sweep-c\n" in text
