@@ -227,7 +227,10 @@ def main() -> None:
         told = f"{error.errno} {error.strerror}: {error.filename or task['folder']}\n"
         os.write(ready, told.encode("utf-8", "replace"))
         raise SystemExit(1) from None
-    os.write(ready, b"ready\n")
+    try:
+        os.write(ready, b"ready\n")
+    except OSError:
+        pass  # the starter was killed just now; the job is recorded, and whoever looks for it finds it
     os.close(ready)
     finish(task, folder, job, reading, ending)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,3 +151,37 @@ def test_with_its_starter_and_its_supervisor_killed_a_job_does_not_run_or_is_fou
         assert found["pid"] == int(began.read_text())
         processes.stop(handle, 0)
         assert not proc.is_alive(found["pid"], found["start_ticks"])
+
+
+def test_a_starter_that_is_gone_before_the_answer_does_not_cost_how_the_job_ended(tmp_path: Path) -> None:
+    processes = Processes(ENVIRON)
+    handle = created(processes, tmp_path / "1", "sleep 0.2; exit 3")
+    attempt = Attempt(handle)
+    written = attempt.read(LAUNCH)
+    assert written is not None
+    task = {
+        "folder": handle,
+        **{key: written[key] for key in ("program", "argv", "environment", "working_dir")},
+        "cpus": list(ONE),
+        "user": None,
+        "boot_id": proc.boot_id(),
+    }
+    lock = attempt.lock()
+    ready, answering = os.pipe()
+    theirs, go = os.pipe()
+    os.close(ready)
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", str(shim_start.SHIM), str(lock), str(answering)],
+        stdin=theirs,
+        pass_fds=(lock, answering),
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ):
+        for descriptor in (lock, answering, theirs):
+            os.close(descriptor)
+        shim_start.send_task(go, task)
+        os.close(go)
+
+    unit = processes.wait(handle, 10)
+    assert unit is not None
+    assert (unit.state, unit.exit_code) == (JobState.FAILED, 3)
