@@ -13,6 +13,7 @@ from migctl.cli import (
     queue_commands,
     recovery_commands,
     run_commands,
+    service_commands,
     table_commands,
     tune_commands,
 )
@@ -26,6 +27,7 @@ COMMANDS: Mapping[str, CommandBody] = {
     **table_commands.COMMANDS,
     **mode_commands.COMMANDS,
     **queue_commands.COMMANDS,
+    **service_commands.COMMANDS,
     **tune_commands.COMMANDS,
     **history_commands.COMMANDS,
     **handover_commands.COMMANDS,

@@ -14,15 +14,29 @@ from migctl.engine.supervise import supervise
 from migctl.engine.supervisor import LOG_FILE, READY, bell_path
 from migctl.errors import Busy, MigctlError
 from migctl.host.doorbell import ring
+from migctl.host.paths import make_private
 
 _LOG_BYTES = 1 << 20
 
 
 def main() -> None:
     """Supervise the runs of the environment's user; the first argument is a descriptor that is told when it has begun."""
-    os.umask(0o077)
     answering = int(sys.argv[1]) if len(sys.argv) > 1 else -1
-    session = Session(environ=dict(os.environ), nvml=os.environ.get("MIGCTL_NVML", ""))
+    oversee(Session(environ=dict(os.environ), nvml=os.environ.get("MIGCTL_NVML", "")), answering)
+
+
+def oversee(session: Session, answering: int = -1) -> None:
+    """Supervise the runs of the session's user in this process until nothing is left, or a signal comes.
+
+    Args:
+        session: of that user.
+        answering: a descriptor that is told when it has begun.
+
+    Raises:
+        SystemExit: it could not go on; the log says why.
+    """
+    os.umask(0o077)
+    make_private(session.paths.state, session.caller)
     handler = RotatingFileHandler(session.paths.state / LOG_FILE, maxBytes=_LOG_BYTES, backupCount=1)
     logging.basicConfig(level=logging.INFO, handlers=[handler], format="%(asctime)s %(message)s")
     stop = threading.Event()
