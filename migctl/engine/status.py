@@ -23,6 +23,7 @@ from migctl.engine.observe import elsewhere, known_gpus, other_nvml, owners
 from migctl.engine.pins import AWAY, load_notices, pins
 from migctl.engine.queue_views import queue_notices, with_course, with_waiting
 from migctl.engine.rights import sudo_notices
+from migctl.engine.said import with_said
 from migctl.engine.session import Session
 from migctl.engine.unrecorded import notices as without_record
 from migctl.engine.unrecorded import unrecorded
@@ -74,7 +75,7 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
         made_by = owners(ledger, observed, claims)
         return StatusView(
             now=session.now(),
-            runs=tuple(_run(run, settled[run.name], ledger, pinned, lost) for run in runs),
+            runs=tuple(_run(session, run, settled[run.name], ledger, pinned, lost) for run in runs),
             gpus=tuple(_gpu(gpu, made_by, lent) for gpu in gpus),
             cores=cores_view(
                 read_topology(session.root),
@@ -123,14 +124,19 @@ def _now(
 
 
 def _run(
-    run: Run, records: Sequence[Record], ledger: Ledger, pinned: Mapping[str, Pinning], lost: Mapping[str, str]
+    session: Session,
+    run: Run,
+    records: Sequence[Record],
+    ledger: Ledger,
+    pinned: Mapping[str, Pinning],
+    lost: Mapping[str, str],
 ) -> RunView:
     names = {record.job: f"{record.run}/{record.job}" for record in records}
     jobs = tuple(_job(r, pinned.get(names[r.job]), lost.get(names[r.job])) for r in records)
     if run.ended_at is not None and not jobs:
         jobs = tuple(_job(record) for record in ledger.history(run.name))
     else:
-        jobs = with_waiting(ledger, run, jobs)
+        jobs = with_said(session, run, with_waiting(ledger, run, jobs))
     view = RunView(
         name=run.name,
         state="removed" if run.ended_at is not None else run_state(jobs),

@@ -29,6 +29,9 @@ _THIN_AFTER: Final = 360
 """Lines appended between two thinnings: an hour."""
 _MOST_SAID: Final = 2000
 """Verdicts that are kept of a run, the latest."""
+_PRESENT_BYTES: Final = 1 << 20
+_PRESENT_S: Final = 30.0
+"""A watcher writes every ten seconds."""
 _SAMPLE: Final = re.compile(rb'\{"at":([0-9]+(?:\.[0-9]+)?),"s":([0-9]+(?:\.[0-9]+)?),"jobs":')
 _DIGITS: Final = 4
 """Significant ones: what is measured is not surer than that."""
@@ -53,6 +56,31 @@ def read_track(state: Path, run: str) -> Track:
             return _decoded(_content(descriptor)) if descriptor is not None else Track()
     finally:
         folders.close()
+
+
+def said_now(state: Path, run: str, now_s: float) -> tuple[Said, ...]:
+    """The verdicts that are said at present; none where nobody has watched the run for half a minute."""
+    try:
+        folders = Folders(state)
+    except FileNotFoundError:
+        return ()
+    try:
+        with _opened(folders, run, write=False) as descriptor:
+            if descriptor is None:
+                return ()
+            size = os.fstat(descriptor).st_size
+            lines = os.pread(descriptor, _PRESENT_BYTES, max(0, size - _PRESENT_BYTES)).splitlines()
+    finally:
+        folders.close()
+    last = next((found for line in reversed(lines) if (found := _SAMPLE.match(line)) is not None), None)
+    if last is None or float(last[1]) < now_s - _PRESENT_S:
+        return ()
+    present: dict[tuple[str, str, str], Said] = {}
+    for one in _decoded(b"\n".join(line for line in lines if _SAMPLE.match(line) is None)).said:
+        present.pop((one.job, one.gpu, one.kind), None)
+        if not one.over:
+            present[one.job, one.gpu, one.kind] = one
+    return tuple(present.values())
 
 
 class TrackWriter:

@@ -10,7 +10,7 @@ import pytest
 from migctl.core.readings import CpusReading, InstanceReading, JobReading, Reading
 from migctl.core.tracks import Said, Sample, merged, sample, thinned
 from migctl.core.verdicts import Diagnosis, Kind, Verdict
-from migctl.store.samples import FILE, TrackWriter, read_track
+from migctl.store.samples import FILE, TrackWriter, read_track, said_now
 from migctl.watch.recorder import Recorder
 from migctl.watch.watcher import Seen
 
@@ -195,3 +195,16 @@ def test_a_line_of_the_file_is_json_that_others_can_read(tmp_path: Path) -> None
     row = json.loads((state / "runs/night" / FILE).read_text().splitlines()[0])
 
     assert row["jobs"]["a"]["own_cpus"] == 3.217
+
+
+def test_what_is_said_at_present_is_found_while_somebody_watches(tmp_path: Path) -> None:
+    state = folder(tmp_path)
+    recorder = Recorder(state)
+    bound = Verdict(kind=Kind.GPU_BOUND, title="GPU-bound", message="fine")
+    idle = Verdict(kind=Kind.CPU_IDLE, title="CPU idle", message="fine")
+    for n in range(25):
+        recorder.add(seen(NOW + n, bound, *([idle] if n < 9 else [])))
+
+    assert [one.kind for one in said_now(state, "night", NOW + 30)] == ["gpu-bound"]
+    assert said_now(state, "night", NOW + 90) == ()
+    assert said_now(state, "other", NOW) == ()
