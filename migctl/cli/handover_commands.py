@@ -75,8 +75,9 @@ def import_(
     words: Annotated[
         list[str],
         Argument(
-            metavar="[FORMAT] FILE...",
-            help="Files, behind their format where that is not plain: mig-parted, compose, sbatch, shell, env, kubernetes.",
+            metavar="FILE",
+            help="Files; a format before them says what they are where that is not plain: compose, mig-parted, sbatch, "
+            "shell, env, kubernetes, nvidia-smi, cdi, docker-sdk.",
         ),
     ],
     output: Annotated[Path | None, Option("--output", "-o", help="Write the plan there instead of to stdout.")] = None,
