@@ -98,7 +98,7 @@ def advance(
         hold_machine(stack, session, driver, LOCK_WAIT_S, cancel)
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
         seen = shop.look(name)
-        records = _write_down(ledger, name, seen)
+        records = _write_down(ledger, seen)
         now = session.now()
         if run.boot_id and run.boot_id != seen.observed.boot_id:
             queue = _after_restart(ledger, run, plan, queue, records)
@@ -141,13 +141,12 @@ def _queue(ledger: Ledger, name: str, memory: Memory) -> Queue | None:
     return memory.queue
 
 
-def _write_down(ledger: Ledger, run: str, seen: Look) -> dict[str, Record]:
+def _write_down(ledger: Ledger, seen: Look) -> dict[str, Record]:
     """How jobs ended is recorded when it is seen: their container may be gone the next time."""
     records: dict[str, Record] = {}
     changed: list[Record] = []
-    written = {record.job: record for record in ledger.records(run)}
     for name, record in seen.records.items():
-        known = written.get(name)
+        known = seen.written.get(name)
         fresh = record if record.intent is None or not record.state.ended else replace(record, intent=None)
         if known is not None and fresh != known and fresh.state is not JobState.STARTING:
             fresh = replace(fresh, revision=known.revision + 1)

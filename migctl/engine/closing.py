@@ -76,7 +76,7 @@ def _save_log(ledger: Ledger, runtime: Runtime, record: Record) -> None:
 
 def _write(ledger: Ledger, runtime: Runtime, ended: Record) -> None:
     """Note it in the record as it is by now, and remove the container that nobody needs."""
-    now = {record.job: record for record in ledger.records(ended.run)}.get(ended.job)
+    now = ledger.record(ended.run, ended.job)
     if now is None or now.token != ended.token or now.closed:
         return
     fresh = replace(now, closed=True, revision=now.revision + 1)

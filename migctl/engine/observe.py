@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from migctl.core.handing import sole_owners
 from migctl.core.mig import Gpu
@@ -29,21 +29,26 @@ class Look:
 
     observed: Observed
     records: Mapping[str, Record]
+    written: Mapping[str, Record] = field(default_factory=dict)
+    """The records as they were before that."""
 
 
 def look(session: Session, driver: Driver, runtime: Runtime, ledger: Ledger, run: str) -> Look:
     """Observe one run. The records are settled in memory only; whoever acts on them writes them."""
     records = ledger.records(run)
-    folders = [str(ledger.folder(r.run, r.job, r.attempt)) for r in records]
+    # Of what has ended and been dealt with nothing is left to be seen.
+    there = [r for r in records if r.container_id is not None or not r.closed]
+    folders = [str(ledger.folder(r.run, r.job, r.attempt)) for r in there]
     with ThreadPoolExecutor(1) as pool:
         units = pool.submit(runtime.units, run, folders)
         gpus = driver.gpus()
         now = boot(session, driver)
         observed = Observed(
-            boot_id=now, gpus=gpus, units=with_bare(units.result(), records, now), failures=driver.failures
+            boot_id=now, gpus=gpus, units=with_bare(units.result(), there, now), failures=driver.failures
         )
     settled = sole_owners({r.job: settle(r, observed) for r in records})
-    return Look(observed=observed, records=explain(settled, runtime=runtime, ledger=ledger, gpus=gpus, now=session.now))
+    told = explain(settled, runtime=runtime, ledger=ledger, gpus=gpus, now=session.now)
+    return Look(observed=observed, records=told, written={record.job: record for record in records})
 
 
 def known_gpus(session: Session) -> tuple[str, tuple[Gpu, ...], list[Notice]]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Generic, NewType, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -24,6 +24,9 @@ FORMAT = 1
 """Version of the JSON in owner files; raised when an older migctl would misread it."""
 _BOUND = 2**63
 """Integers beyond this do not fit SQLite."""
+
+_REMEMBERED = 4096
+"""Records, of about 2 KiB each."""
 
 T = TypeVar("T")
 Turn = Callable[[object], object]
@@ -45,11 +48,20 @@ def decode_record(text: str | bytes) -> Record:
         TooNew: written by a newer migctl.
         ValueError: anything else that is not a record; the message says where it is wrong.
     """
+    return _decoded((text if isinstance(text, bytes) else text.encode()).rstrip(b"\n"))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _decoded(text: bytes) -> Record:
+    """A supervisor reads the same records over and over."""
     return _record().decode(_opened(_parsed(text), "record"))
 
 
 def decode_records(texts: Iterable[str]) -> list[Record]:
-    """Read many; the parser is called once, which 10,000 queued jobs need. Raises as `decode_record`."""
+    """Read many; of very many none is remembered, and the parser is called once. Raises as `decode_record`."""
+    texts = list(texts)
+    if len(texts) <= _REMEMBERED // 2:
+        return [decode_record(text) for text in texts]
     values = _parsed("[" + ",".join(texts) + "]")
     assert isinstance(values, list), "a text that closes the bracket does not parse with another one around it"
     decode = _record().decode

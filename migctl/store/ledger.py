@@ -131,6 +131,12 @@ class Ledger:
                     del known[job]
             return tuple(known.values())
 
+    def record(self, run: str, job: str) -> Record | None:
+        """The present record of one job that has begun."""
+        checked_name(job, "job")
+        with self._lock:
+            return self._files.record(checked_name(run, "run"), job) if self._files is not None else None
+
     def _over(self, record: Record) -> bool:
         """Whether its owner file says that nothing of it is left: the index was not told on a full disk, and is told now."""
         past = self._files.past(record.run, record.job, record.attempt) if self._files is not None else None
