@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
@@ -25,11 +26,13 @@ from migctl.engine.observe import Look
 from migctl.engine.session import Session
 from migctl.engine.starting import Starting, start_wave
 from migctl.engine.surroundings import surroundings
-from migctl.errors import Busy
+from migctl.errors import Busy, Interrupted, MigctlError
+from migctl.nvml.driver import Driver
 from migctl.store.ledger import Ledger
 
-LOCK_WAIT_S = 60.0
-"""Anybody who makes instances holds the machine about so long at most; meanwhile no other run could start anything either."""
+LOG = logging.getLogger("migctl.supervisor")
+LOCK_WAIT_S = 20.0
+"""So long a turn waits for whoever makes instances or changes a mode; then it is tried again later."""
 RUN_LOCK_WAIT_S = 1.0
 """A `down` or `stop` of the same run lasts as long as a job's grace, and other runs do not wait for that."""
 LOOK_AGAIN_S = 30.0
@@ -59,8 +62,6 @@ class Turn:
 
     running: Mapping[str, str] = field(default_factory=dict)
     """Job → handle of its container or process, to be waited for."""
-    deadlines: Mapping[str, float] = field(default_factory=dict)
-    """Running jobs with a `timeout` → when it is over (Unix seconds)."""
     unclosed: tuple[Record, ...] = ()
     """Ended jobs whose log is still to be saved and whose end is still to be told."""
     ending: tuple[Record, ...] = ()
@@ -95,7 +96,6 @@ def advance(
         plan = _submission(ledger, name, memory).plan
         runtime = session.runtime(RuntimeName(run.runtime))
         driver = stack.enter_context(session.driver())
-        hold_machine(stack, session, driver, LOCK_WAIT_S, cancel)
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
         seen = shop.look(name)
         records = _write_down(ledger, seen)
@@ -104,22 +104,91 @@ def advance(
             queue = _after_restart(ledger, run, plan, queue, records)
             run = ledger.save_run(replace(run, boot_id=seen.observed.boot_id))
         queue, ending = _endings(ledger, run, plan, queue, records, now)
-        progress = Progress(
-            records=records, queue=queue, again=_again(plan, records, memory, now), blocked=_blocked(memory, now)
-        )
-        there = surroundings(session, runtime, ledger, seen.observed, name)
-        there = replace(there, held={n: r for n, r in records.items() if not r.state.ended})
-        wave = next_wave(plan, there, progress, now=now)
-        if not queue.wave and wave.weights:
-            queue = replace(queue, wave=wave.weights)
-            ledger.submissions.save_queue(name, queue)
-        starting = start_wave(shop, run, memory.submission or _submission(ledger, name, memory), wave, seen, records)
-        _remember(memory, starting, session.now())
+        try:
+            if _held(stack, session, driver, cancel):
+                seen = shop.look(name)
+                records = _write_down(ledger, seen)
+            wave, starting, queue = _start(shop, run, plan, queue, memory, seen, records)
+        except Interrupted:
+            raise
+        except MigctlError as error:
+            # What has to be ended and seen off does not depend on whether anything can be started.
+            LOG.warning("%s: %s", name, error.message)
+            names = [entry.job for entry in queue.entries if _may_start(records.get(entry.job), queue, entry.job)]
+            ledger.submissions.save_waits(name, dict.fromkeys(names, error.message))
+            return _stalled(plan, records, ending, session.now())
         final = dict(starting.records)
         claim(session, run, final.values(), seen.observed.boot_id)
         words = {job: reason.words for job, reason in wave.waits.items()}
         ledger.submissions.save_waits(name, {**words, **{job: why for job, (_, why) in memory.put_off.items()}})
         return _turn(plan, queue, final, wave, starting, ending, memory, session.now())
+
+
+def _held(stack: ExitStack, session: Session, driver: Driver, cancel: threading.Event) -> bool:
+    """Take the machine; returns whether that took time, in which anything may have changed."""
+    try:
+        hold_machine(stack, session, driver, 0.0, cancel)
+    except Busy:
+        hold_machine(stack, session, driver, LOCK_WAIT_S, cancel)
+        return True
+    return False
+
+
+def _start(
+    shop: Workshop,
+    run: Run,
+    plan: Plan,
+    queue: Queue,
+    memory: Memory,
+    seen: Look,
+    records: Mapping[str, Record],
+) -> tuple[Wave, Starting, Queue]:
+    """Decide, with the machine held, and start what starts now."""
+    session, ledger, now = shop.session, shop.ledger, shop.session.now()
+    progress = Progress(
+        records=records, queue=queue, again=_again(plan, records, memory, now), blocked=_blocked(memory, now)
+    )
+    there = surroundings(session, shop.runtime, ledger, seen.observed, run.name)
+    there = replace(there, held={n: r for n, r in records.items() if not r.state.ended})
+    wave = next_wave(plan, there, progress, now=now)
+    if not queue.wave and wave.weights:
+        queue = replace(queue, wave=wave.weights)
+        ledger.submissions.save_queue(run.name, queue)
+    starting = start_wave(shop, run, _submission(ledger, run.name, memory), wave, seen, records)
+    _remember(memory, starting, session.now())
+    return wave, starting, queue
+
+
+def _may_start(record: Record | None, queue: Queue, job: str) -> bool:
+    return (record is None or record.state is JobState.QUEUED) and job not in queue.stopped
+
+
+def _stalled(plan: Plan, records: Mapping[str, Record], ending: tuple[Record, ...], now: float) -> Turn:
+    """Nothing can be started now; everything else goes on, and it is looked again in a while."""
+    alive = _alive(records)
+    return Turn(
+        running=alive,
+        unclosed=tuple(r for r in records.values() if r.state.ended and not r.closed),
+        ending=ending,
+        waiting=1,
+        wake_at=min([now + PUT_OFF_S, *_deadlines(plan, records, alive).values()]),
+        plan=plan,
+    )
+
+
+def _alive(records: Mapping[str, Record]) -> dict[str, str]:
+    """Job → handle, of what has not ended."""
+    return {n: r.container_id for n, r in records.items() if not r.state.ended and r.container_id is not None}
+
+
+def _deadlines(plan: Plan, records: Mapping[str, Record], alive: Collection[str]) -> dict[str, float]:
+    """Running jobs with a `timeout` → when it is over (Unix seconds)."""
+    limits = {job.name: job.timeout_s for job in plan.jobs if job.timeout_s is not None}
+    return {
+        name: started + limits[name]
+        for name in alive
+        if name in limits and (started := records[name].started_at) is not None and records[name].stopped_by is None
+    }
 
 
 def _submission(ledger: Ledger, name: str, memory: Memory) -> Submission:
@@ -226,10 +295,10 @@ def _blocked(memory: Memory, now: float) -> frozenset[tuple[str, int]]:
 
 
 def _remember(memory: Memory, starting: Starting, now: float) -> None:
+    for name, error in starting.refused.items():
+        LOG.warning("%s waits on: %s%s", name, error.message, f"; try: {error.hint}" if error.hint else "")
     memory.blocked |= dict.fromkeys(starting.blocked, now + PUT_OFF_S)
-    memory.put_off |= {
-        job: (now + PUT_OFF_S, f"the driver refused: {error.message}") for job, error in starting.refused.items()
-    }
+    memory.put_off |= {job: (now + PUT_OFF_S, error.message) for job, error in starting.refused.items()}
 
 
 def _turn(
@@ -242,21 +311,16 @@ def _turn(
     memory: Memory,
     now: float,
 ) -> Turn:
-    alive = {n: r for n, r in records.items() if not r.state.ended and r.container_id is not None}
-    limits = {job.name: job.timeout_s for job in plan.jobs if job.timeout_s is not None}
-    deadlines = {
-        name: record.started_at + limits[name]
-        for name, record in alive.items()
-        if name in limits and record.started_at is not None and record.stopped_by is None
-    }
-    waiting = [name for name in wave.waits if name not in wave.never]
+    alive = _alive(records)
+    deadlines = _deadlines(plan, records, alive)
+    never = set(wave.never)
+    waiting = [name for name in wave.waits if name not in never]
     waits = [*((wave.wake_at,) if wave.wake_at is not None else ()), *deadlines.values()]
     waits += [*(until for until, _ in memory.put_off.values()), *(memory.blocked.values() if waiting else ())]
     if waiting and not queue.held and (not alive or wave.beside_others):
         waits.append(now + LOOK_AGAIN_S)
     return Turn(
-        running={name: r.container_id for name, r in alive.items() if r.container_id is not None},
-        deadlines=deadlines,
+        running=alive,
         unclosed=tuple(r for r in records.values() if r.state.ended and not r.closed),
         ending=ending,
         started=starting.started,

@@ -34,11 +34,12 @@ def close(session: Session, run: str, plan: Plan, ended: Sequence[Record]) -> tu
                 runtime = session.runtime(RuntimeName(record.runtime))
                 _save_log(ledger, runtime, record)
                 with session.run_lock(run, wait_s=LOCK_WAIT_S):
-                    _write(ledger, runtime, record)
+                    told = not _write(ledger, runtime, record)
             except MigctlError as error:
                 problems.append(error)
                 continue
-            _tell(session, plan, record)
+            if not told:
+                _tell(session, plan, record)
     return tuple(problems)
 
 
@@ -74,16 +75,20 @@ def _save_log(ledger: Ledger, runtime: Runtime, record: Record) -> None:
         runtime.save_log(record.container_id, str(ledger.folder(record.run, record.job, record.attempt) / "log"))
 
 
-def _write(ledger: Ledger, runtime: Runtime, ended: Record) -> None:
-    """Note it in the record as it is by now, and remove the container that nobody needs."""
+def _write(ledger: Ledger, runtime: Runtime, ended: Record) -> bool:
+    """Note it in the record as it is by now, and remove the container that nobody needs; false where that has been done.
+
+    It is written before anybody is told: after a kill in between nobody is, rather than everybody twice.
+    """
     now = ledger.record(ended.run, ended.job)
     if now is None or now.token != ended.token or now.closed:
-        return
+        return False
     fresh = replace(now, closed=True, revision=now.revision + 1)
     if fresh.instance is None and fresh.container_id is not None:
         runtime.remove(fresh.container_id)
         fresh = replace(fresh, container_id=None)
     ledger.save([fresh], durable=False)
+    return True
 
 
 def _tell(session: Session, plan: Plan, record: Record) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from migctl.core.choices import Strategy
@@ -14,6 +14,7 @@ from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
+from migctl.core.words import counted
 from migctl.engine.apply import Workshop, read_only
 from migctl.engine.claiming import claim
 from migctl.engine.decide import Decision, UpOptions, consider
@@ -22,6 +23,7 @@ from migctl.engine.foresight import note_course
 from migctl.engine.idleness import hold_machine
 from migctl.engine.launch import launch_pad
 from migctl.engine.mode import to_enable, turn_on
+from migctl.engine.mpsdaemons import mps_notices
 from migctl.engine.observe import Look, boot, check_source
 from migctl.engine.others import controller_notices
 from migctl.engine.readiness import images_of, ready, ready_for_mode, tells_profiles
@@ -31,7 +33,7 @@ from migctl.engine.services import recover_services
 from migctl.engine.session import Session
 from migctl.engine.snapshots import Copies, copied
 from migctl.engine.submitting import submitted
-from migctl.engine.supervisor import ensure
+from migctl.engine.supervisor import ensure, turn_wait_s
 from migctl.engine.surroundings import surroundings
 from migctl.engine.undo import partly, taken_back, undo, without_the_old
 from migctl.errors import (
@@ -77,7 +79,9 @@ def converge(
     runtime = session.runtime(plan.runtime)
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True))
-        stack.enter_context(session.run_lock(plan.name, wait_s=options.wait_for_s, cancel=cancel))
+        stack.enter_context(
+            session.run_lock(plan.name, wait_s=max(options.wait_for_s, turn_wait_s(session)), cancel=cancel)
+        )
         driver = stack.enter_context(session.driver())
         shop = Workshop(
             session=session,
@@ -122,10 +126,28 @@ def converge(
                 run = ledger.save_run(replace(run, boot_id=seen.observed.boot_id))
             result = _result(run, decision, seen.records) if idle else _act(shop, plan, decision, seen, images, copies)
         if not to_supervise and not idle:
-            note_course(ledger, plan, result.records)
+            with suppress(MigctlError):  # a guess that nobody misses
+                note_course(ledger, plan, result.records)
     if to_supervise:
-        ensure(session)
+        _supervise(session, plan.name, len(result.started))
     return result
+
+
+def _supervise(session: Session, run: str, started: int) -> None:
+    """The jobs run by now: whatever keeps the supervisor from it undoes nothing.
+
+    Raises:
+        PartlyApplied: nobody supervises.
+    """
+    try:
+        ensure(session)
+    except MigctlError as error:
+        raise PartlyApplied(
+            error.id,
+            f"{counted(started, 'job')} started, and {error.message}",
+            where=f"run {run}",
+            hint=f"migctl resume {run}",
+        ) from error
 
 
 def _hold(stack: ExitStack, shop: Workshop, plan: Plan) -> None:
@@ -189,14 +211,16 @@ def _act(
             raise
         raise without_the_old(run.name, decision.replaced, error) from error
     given = {name: replace(r, revision=r.revision + 1) for name, r in decision.handing.given.items()}
-    shop.ledger.save(list(given.values()), durable=False)
+    with suppress(MigctlError):  # as after a crash here: the one that runs has the instance (`sole_owners`)
+        shop.ledger.save(list(given.values()), durable=False)
     final = {**staying, **given, **made}
     try:
         claim(session, run, final.values(), seen.observed.boot_id)
     except MigctlError as error:
         raise partly(run.name, [error], "telling others what this run holds") from error
     result = _result(run, decision, final)
-    told = (*sudo_notices(session), *result.notices, *shop.runtime.notices(), *controller_notices(session))
+    simulated = mps_notices(session, plan, decision.allocation.strategy)
+    told = (*simulated, *sudo_notices(session), *result.notices, *shop.runtime.notices(), *controller_notices(session))
     return replace(result, notices=told)
 
 

@@ -20,11 +20,12 @@ from migctl.engine.observe import boot, check_source
 from migctl.engine.queued import take_out
 from migctl.engine.services import recover_services
 from migctl.engine.session import Session
-from migctl.engine.supervisor import wake
+from migctl.engine.supervisor import turn_wait_s, wake
 from migctl.engine.targets import unknown_run
 from migctl.errors import Busy, Interrupted, MigctlError, Notice, PartlyApplied
 from migctl.host.claims import drop_claim, store_name
 from migctl.store.failure import failure_alone, is_unwritable
+from migctl.store.ledger import Ledger
 
 LOCK_WAIT_S = 30.0
 """How long `down` waits for another command at the machine: an `up` holds it while it makes instances and starts jobs."""
@@ -65,7 +66,9 @@ def take_down(
     """
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True, removing=True))
-        stack.enter_context(session.run_lock(run, wait_s=wait_for_s, cancel=_still_to_come(cancel)))
+        stack.enter_context(
+            session.run_lock(run, wait_s=max(wait_for_s, turn_wait_s(session)), cancel=_still_to_come(cancel))
+        )
         known = ledger.run(run, ended=True)
         if unless is not None and unless(ledger.submissions.queue(run)):
             raise Busy("run-changed", f"{run} was submitted anew", where=f"run {run}")
@@ -124,7 +127,7 @@ def stop_jobs(
     """End running jobs; their containers and instances stay until `down`. Returns those that were running."""
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True, removing=True))
-        stack.enter_context(session.run_lock(run))
+        stack.enter_context(session.run_lock(run, wait_s=turn_wait_s(session), cancel=cancel))
         known = ledger.run(run)
         if known is None:
             raise unknown_run(run, [r.name for r in ledger.runs()])
@@ -132,14 +135,35 @@ def stop_jobs(
         driver = stack.enter_context(session.driver())
         check_source(session, driver, ledger, known)
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)
-        out = take_out(session, ledger, run, tuple(jobs))
+        out, problems = _taken_out(session, ledger, run, tuple(jobs))
         seen = shop.look(run)
         # A job that a killed `up` had only written down has nothing to stop.
         running = {n: r for n in jobs if (r := seen.records.get(n)) is not None and _can_run(r)}
         outcome = shop.stop(running, seen, grace_s=grace_s)
-        if outcome.errors:
-            raise _left_over(run, list(running.values()), outcome.errors)
+        if problems or outcome.errors:
+            raise _not_stopped(run, {**outcome.errors, **problems})
         return (*running, *out)
+
+
+def _taken_out(
+    session: Session, ledger: Ledger, run: str, jobs: tuple[str, ...]
+) -> tuple[tuple[str, ...], dict[str, MigctlError]]:
+    """Take what waits out of the queue; a disk that takes nothing more keeps no running job from being stopped."""
+    try:
+        return take_out(session, ledger, run, jobs), {}
+    except MigctlError as error:
+        return (), {"the queue": error}
+
+
+def _not_stopped(run: str, errors: Mapping[str, MigctlError]) -> PartlyApplied:
+    lines = "; ".join(f"{name}: {error.message}" for name, error in errors.items())
+    return PartlyApplied(
+        "not-all-stopped",
+        f"not everything could be stopped; what is not named here has been. {lines}",
+        where=f"run {run}",
+        hint=f"migctl stop again, or migctl down {run}",
+        data={"jobs": list(errors)},
+    )
 
 
 def _still_to_come(cancel: threading.Event) -> threading.Event | None:

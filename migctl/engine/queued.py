@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from migctl.core.entries import Entry, Queue
 from migctl.core.record import JobState, Record
 from migctl.engine.session import Session
-from migctl.engine.supervisor import ensure
+from migctl.engine.supervisor import ensure, wake
 from migctl.engine.targets import unknown_run
 from migctl.errors import PlanError
 from migctl.store.ledger import Ledger
@@ -103,7 +103,7 @@ def take_out(session: Session, ledger: Ledger, run: str, jobs: Sequence[str]) ->
     out = tuple(name for name in jobs if name in waits and waits[name].state is JobState.QUEUED)
     if out:
         ledger.submissions.save_queue(run, replace(queue, stopped=tuple(dict.fromkeys((*queue.stopped, *out)))))
-        ensure(session)
+        wake(session)
     return out
 
 

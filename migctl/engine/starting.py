@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from migctl.core.allocation import Assignment
+from migctl.core.cpuset import CpuSet
 from migctl.core.handing import Handing, handings
 from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
@@ -34,11 +35,9 @@ class Starting:
     """All of the run's, as they stand now."""
     started: tuple[str, ...] = ()
     refused: Mapping[str, MigctlError] = field(default_factory=dict)
-    """Jobs whose instance the driver did not make: they wait on."""
-    failed: Mapping[str, MigctlError] = field(default_factory=dict)
-    """Jobs that could not be started: their attempt is over."""
-    blocked: tuple[tuple[str, int], ...] = ()
-    """Instances that could not be destroyed."""
+    """Jobs that wait on: their instance was not made, or what is in their way could not be removed."""
+    blocked: Mapping[tuple[str, int], MigctlError] = field(default_factory=dict)
+    """Instances that could not be destroyed, and why."""
 
 
 def start_wave(
@@ -51,16 +50,20 @@ def start_wave(
     """
     now = dict(records)
     handing = handings(wave.starts, records)
-    blocked = _clear(shop, handing, seen, now)
+    unremoved = _clear(shop, handing, seen, now)
+    blocked = _blocked(handing, unremoved, now)
+    skipped: dict[str, MigctlError] = {}
     assignments = {a.job.name: a for a in wave.allocation.assignments}
     fresh: dict[str, Record] = {}
     chains: list[Chain] = []
     for start in wave.starts:
-        in_the_way = [(spare.gpu_uuid, spare.gi_id) for spare in start.destroys]
+        in_the_way = [blocked[key] for s in start.destroys if (key := (s.gpu_uuid, s.gi_id)) in blocked]
+        in_the_way += [unremoved[start.job]] if start.job in unremoved else []
         old = now.get(start.job)
-        if any(key in blocked for key in in_the_way):
+        if in_the_way:
+            skipped[start.job] = in_the_way[0]
             continue
-        if old is not None and (not old.state.ended or old.container_id is not None):
+        if old is not None and (not _is_over(old) or old.container_id is not None):
             continue  # whatever the queue says: never a second attempt beside one that may live
         record = _attempt(shop, submission.plan, assignments[start.job], wave, seen, old)
         record = replace(record, instance=handing.taken.get(start.job, record.instance))
@@ -71,7 +74,7 @@ def start_wave(
         if record.state is JobState.STARTING and name not in fresh and name in assignments:
             _go_on(shop, name, record, seen, now, chains, fresh)
     if not chains:
-        return Starting(records=now, blocked=tuple(blocked))
+        return Starting(records=now, refused=skipped, blocked=blocked)
     pad = launch_pad(
         shop.session,
         submission.plan,
@@ -88,22 +91,34 @@ def start_wave(
     shop.ledger.save(list(given.values()), durable=False)
     now.update(given)
     errors = {**outcome.errors, **_unverified(shop, run, chains, outcome.errors)}
-    refused, failed = _take_back(shop, run, errors, now)
+    refused = _take_back(shop, run, errors, now)
     begun = tuple(c.job for c in chains if c.job not in errors and now[c.job].state is not JobState.STARTING)
-    return Starting(records=now, started=begun, refused=refused, failed=failed, blocked=tuple(blocked))
+    return Starting(records=now, started=begun, refused={**skipped, **refused}, blocked=blocked)
 
 
-def _clear(shop: Workshop, handing: Handing, seen: Look, now: dict[str, Record]) -> set[tuple[str, int]]:
-    """Destroy what is in the way and remove the containers of earlier attempts; returns the instances that stay."""
+def _is_over(record: Record) -> bool:
+    """Whether nothing of the attempt can be alive: it ended, or it never came to be."""
+    return record.state.ended or record.state is JobState.QUEUED
+
+
+def _clear(shop: Workshop, handing: Handing, seen: Look, now: dict[str, Record]) -> Mapping[str, MigctlError]:
+    """Destroy what is in the way and remove the containers of earlier attempts; returns of which jobs that failed."""
     if not handing.clearing:
-        return set()
+        return {}
     outcome = shop.clear(handing.clearing, handing.clearing_records, seen)
     now.update(outcome.records)
-    found: set[tuple[str, int]] = set()
-    for name in outcome.errors:
-        owned = outcome.records[name].instance
+    return outcome.errors
+
+
+def _blocked(
+    handing: Handing, unremoved: Mapping[str, MigctlError], now: Mapping[str, Record]
+) -> dict[tuple[str, int], MigctlError]:
+    """The instances that stay although they should go."""
+    found: dict[tuple[str, int], MigctlError] = {}
+    for name, error in unremoved.items():
+        owned = now[name].instance
         if owned is not None and name in handing.cleared:
-            found.add((owned.gpu_uuid, owned.gi_id))
+            found[owned.gpu_uuid, owned.gi_id] = error
     return found
 
 
@@ -113,6 +128,8 @@ def _attempt(shop: Workshop, plan: Plan, assignment: Assignment, wave: Wave, see
     record = fresh_record(plan, assignment, wave.allocation.strategy, digest(job, key), seen, shop.session.now())
     if old is None:
         return replace(record, attempt=shop.ledger.last_attempt(plan.name, job.name) + 1)
+    if old.state is JobState.QUEUED:  # it never came to be: the same attempt once more
+        return replace(record, token=old.token, attempt=old.attempt, revision=old.revision, tries=old.tries)
     tries = old.tries if old.restarted else old.tries + 1
     return replace(record, attempt=old.attempt + 1, revision=old.revision, tries=tries)
 
@@ -130,8 +147,7 @@ def _go_on(
     if is_stranded(record, seen):
         outcome = shop.clear([steps_down(record, seen.observed)], {name: record}, seen)
         if not outcome.errors:
-            shop.ledger.drop(record.run, name)
-            now.pop(name, None)
+            now[name] = _queued_again(shop, outcome.records[name])
         return
     record = replace(record, boot_id=seen.observed.boot_id)
     fresh[name] = record
@@ -161,14 +177,35 @@ def _unverified(
     }
 
 
+def _queued_again(shop: Workshop, record: Record) -> Record:
+    """An attempt of which nothing is there waits on; what it counts for is not lost."""
+    fresh = replace(
+        record,
+        state=JobState.QUEUED,
+        intent=None,
+        gpu_uuid=None,
+        profile=None,
+        profile_id=None,
+        placement=None,
+        cpus=CpuSet(),
+        instance=None,
+        revision=record.revision + 1,
+    )
+    shop.ledger.save([fresh], durable=False)
+    return fresh
+
+
 def _take_back(
     shop: Workshop, run: Run, errors: Mapping[str, MigctlError], now: dict[str, Record]
-) -> tuple[dict[str, MigctlError], dict[str, MigctlError]]:
-    """Undo what was made for jobs that did not start. Those without an instance wait on; of the others the attempt has failed."""
+) -> dict[str, MigctlError]:
+    """Undo what was made for jobs that did not start. Those without an instance wait on; of the others the attempt has failed.
+
+    Returns:
+        Those that wait on, and why.
+    """
     refused: dict[str, MigctlError] = {}
-    failed: dict[str, MigctlError] = {}
     if not errors:
-        return refused, failed
+        return refused
     seen = shop.look(run.name)
     broken = {name: seen.records[name] for name in errors if name in seen.records}
     outcome = shop.clear([steps_down(record, seen.observed) for record in broken.values()], broken, seen)
@@ -177,8 +214,7 @@ def _take_back(
         if record is None:
             continue
         if _was_refused(broken[name]) and name not in outcome.errors:
-            shop.ledger.drop(run.name, name)
-            now.pop(name, None)
+            now[name] = _queued_again(shop, record)
             refused[name] = error
             continue
         at = shop.session.now()
@@ -192,8 +228,7 @@ def _take_back(
         )
         shop.ledger.save([over], durable=False)
         now[name] = over
-        failed[name] = error
-    return refused, failed
+    return refused
 
 
 def _was_refused(record: Record) -> bool:

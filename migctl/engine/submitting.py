@@ -14,7 +14,7 @@ from migctl.core.submission import Submission, without_places
 from migctl.engine.apply import Workshop
 from migctl.engine.decide import Decision
 from migctl.engine.snapshots import Copies
-from migctl.errors import MigctlError
+from migctl.errors import PartlyApplied
 from migctl.store.ledger import Ledger
 
 _KEPT: Final = ("DOCKER_", "CONTAINER_", "MIGCTL_", "SUDO_", "XDG_")
@@ -26,8 +26,8 @@ def needs_supervision(plan: Plan, decision: Decision) -> bool:
     """Whether anything of the plan happens after `up` has returned."""
     if decision.allocation.waiting or plan.fail_fast or plan.notify:
         return True
-    if any(job.snapshot for job in plan.jobs):
-        return True  # what it runs on has to be known for its next attempt
+    if any(job.snapshot or job.mps is not None for job in plan.jobs):
+        return True  # what it runs on has to be known for its next attempt; an MPS daemon ends with the last job
     if plan.on_finish is not Finish.KEEP or plan.on_reboot is not Reboot.HOLD:
         return True
     return any(job.retries or job.timeout_s is not None or job.resumable for job in plan.jobs)
@@ -86,12 +86,14 @@ def submitted(
         snapshots=tuple(copies.of.items()),
         codes=tuple(copies.codes.items()),
     )
-    ledger.submissions.submit(plan.name, submission, queue)
-    if decision.wave is not None:
-        ledger.submissions.save_waits(plan.name, {job: reason.words for job, reason in decision.wave.waits.items()})
     try:
+        ledger.submissions.submit(plan.name, submission, queue)
+        if decision.wave is not None:
+            ledger.submissions.save_waits(plan.name, {job: reason.words for job, reason in decision.wave.waits.items()})
         yield True
-    except MigctlError:
+    except PartlyApplied:
+        raise  # what is left of it is supervised like the rest
+    except BaseException:
         _restore(ledger, plan.name, old, old_queue)
         raise
 

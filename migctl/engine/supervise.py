@@ -88,7 +88,7 @@ def supervise(
                 ready.set()
             supervisor.run()
         # Whoever submitted something after the last look and before the bell was gone relies on this one.
-        if stop.is_set() or not unfinished(session):
+        if stop.is_set() or not {run.name for run in unfinished(session)} - supervisor.unusable:
             return
         LOG.info("something new came just now")
 
@@ -115,6 +115,8 @@ class _Supervisor:
         self._report = report
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._runs: dict[str, _Watched] = {}
+        self.unusable: frozenset[str] = frozenset()
+        """Runs whose plan could not be read at the last look: they keep nobody awake."""
 
     def ring(self) -> None:
         """Something is new; which run it concerns is not known."""
@@ -139,6 +141,7 @@ class _Supervisor:
         for name in self._runs.keys() - there.keys():
             if self._runs[name].leaving is None:
                 del self._runs[name]
+        unusable: set[str] = set()
         for name, run in there.items():
             try:
                 environ = self._environ(run)
@@ -150,6 +153,8 @@ class _Supervisor:
                     known.session, known.environ = Session(environ=environ, nvml=run.nvml), environ
             except MigctlError as error:
                 LOG.warning("%s: %s", name, error.message)
+                unusable.add(name)
+        self.unusable = frozenset(unusable)
         return set(self._runs)
 
     def _environ(self, run: Run) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from select import select
 
 from migctl.engine.session import Session
 from migctl.errors import HostError
@@ -16,7 +17,12 @@ BELL = "supervisor.bell"
 LOG_FILE = "supervisor.log"
 READY = b"ready\n"
 _DEADLINE_S = 20.0
-_START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from migctl.engine.supervision import main; main()"
+TURN_S = 30.0
+"""About so long a supervisor's turn holds a run at most."""
+_START = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); sys.argv[0] = 'migctl supervisor'; "
+    "from migctl.engine.supervision import main; main()"
+)
 
 
 def bell_path(session: Session) -> Path:
@@ -37,6 +43,11 @@ def is_supervised(session: Session) -> bool:
 def wake(session: Session) -> None:
     """Let the supervisor look again, if there is one."""
     ring(bell_path(session))
+
+
+def turn_wait_s(session: Session) -> float:
+    """How long a command waits for a run that the supervisor may be at."""
+    return TURN_S if is_supervised(session) else 0.0
 
 
 def ensure(session: Session) -> None:
@@ -66,8 +77,9 @@ def ensure(session: Session) -> None:
     finally:
         os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        if pipe.read() != READY and not ring(bell_path(session)):
-            raise _not_started(session, "it ended at once")
+        said = pipe.read() if select([pipe], [], [], _DEADLINE_S)[0] else b""
+        if said != READY and not ring(bell_path(session)):
+            raise _not_started(session, f"it did not answer within {_DEADLINE_S:g} s, or ended at once")
 
 
 def _places(session: Session) -> dict[str, str]:

@@ -97,9 +97,9 @@ def undo(shop: Workshop, run: Run, jobs: Collection[str], problems: Mapping[str,
     try:
         unfinished = _take_back(shop, run, jobs)
     except MigctlError as error:
-        raise partly(run.name, [*problems.values(), error], _DOING) from error
+        raise partly(run.name, [*problems.values(), error], _DOING, interrupted=shop.cancel.is_set()) from error
     if unfinished:
-        raise partly(run.name, [*problems.values(), *unfinished], _DOING)
+        raise partly(run.name, [*problems.values(), *unfinished], _DOING, interrupted=shop.cancel.is_set())
     if shop.cancel.is_set() and not problems:
         raise Interrupted("interrupted", "interrupted; everything that this command had made is undone")
     raise Problems(list(problems.values())) if len(problems) > 1 else next(iter(problems.values()))
@@ -114,10 +114,10 @@ def _take_back(shop: Workshop, run: Run, jobs: Collection[str]) -> Sequence[Migc
     return list(gone.errors.values())
 
 
-def partly(run: str, errors: Iterable[MigctlError], doing: str) -> PartlyApplied:
-    """Something of this call stays; `down` removes it."""
+def partly(run: str, errors: Iterable[MigctlError], doing: str, *, interrupted: bool = False) -> MigctlError:
+    """Something of this call stays; `down` removes it. A signal stays the reason of an end."""
     texts = "; ".join(dict.fromkeys(error.message for error in errors))
-    return PartlyApplied(
+    return (Interrupted if interrupted else PartlyApplied)(
         "partly-applied", f"{doing} could not be finished: {texts}", where=f"run {run}", hint=f"migctl down {run}"
     )
 
