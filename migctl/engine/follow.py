@@ -238,50 +238,65 @@ def read_logs(
     """
     lines: queue.Queue[tuple[str, bytes] | MigctlError | None] = queue.Queue(maxsize=1000)
     begun: set[tuple[str, int]] = set()
-    open_ends = 0
 
-    def one(runtime: Runtime, record: Record, folder: str) -> None:
+    def fresh() -> list[tuple[str, Iterator[bytes]]]:
+        """The logs of what has begun since the last look."""
+        seen, runtime = see(session, run)
+        found: list[tuple[str, Iterator[bytes]]] = []
+        with session.ledger(write=False) as ledger:
+            for name, record in seen.records.items():
+                if (jobs and name not in jobs) or (name, record.attempt) in begun or not _has_begun(record):
+                    continue
+                begun.add((name, record.attempt))
+                if record.container_id is not None:
+                    chunks = runtime.logs(
+                        record.container_id, follow=follow, tail=tail, timestamps=timestamps, since=since
+                    )
+                else:
+                    chunks = read_log(str(ledger.folder(run.name, name, record.attempt) / "log"), tail=tail)
+                found.append((name, chunks))
+        return found
+
+    def one(name: str, chunks: Iterator[bytes]) -> None:
         try:
-            if record.container_id is not None:
-                chunks = runtime.logs(record.container_id, follow=follow, tail=tail, timestamps=timestamps, since=since)
-            else:
-                chunks = read_log(folder + "/log", tail=tail)
             for line in split_lines(chunks):
-                lines.put((record.job, line))
+                lines.put((name, line))
         except MigctlError as error:
             lines.put(error)
         finally:
             lines.put(None)
 
     def more() -> int:
-        """Read what has begun since the last look."""
-        seen, runtime = see(session, run)
-        fresh = [
-            r
-            for n, r in seen.records.items()
-            if (not jobs or n in jobs) and (n, r.attempt) not in begun and _has_begun(r)
-        ]
-        with session.ledger(write=False) as ledger:
-            folders = [str(ledger.folder(r.run, r.job, r.attempt)) for r in fresh]
-        for record, folder in zip(fresh, folders, strict=True):
-            begun.add((record.job, record.attempt))
-            threading.Thread(target=one, args=(runtime, record, folder), daemon=True).start()
-        return len(fresh)
+        """Begin to read them; returns how many."""
+        found = fresh()
+        for log in found:
+            threading.Thread(target=one, args=log, daemon=True).start()
+        return len(found)
 
-    mark = _mark(session, run)
-    open_ends += more()
-    if jobs and not begun and not (follow and mark is not None):
+    mark = _mark(session, run) if follow else None
+    if not follow:
+        logs = fresh()
+        if jobs and not logs:
+            raise _no_log_yet(jobs)
+        for name, chunks in logs:
+            for line in split_lines(chunks):
+                if cancel.is_set():
+                    return
+                yield name, line
+        return
+    open_ends = more()
+    if jobs and not open_ends and mark is None:
         raise _no_log_yet(jobs)
     while not cancel.is_set():
-        if not open_ends and (not follow or mark is None):
+        if not open_ends and mark is None:
             # What began since the last look, when the queue was still open.
-            if not follow or not (late := more()):
+            open_ends = more()
+            if not open_ends:
                 return
-            open_ends += late
         try:
             item = lines.get(timeout=QUEUE_LOOK_S)
         except queue.Empty:
-            now = _mark(session, run) if follow and mark is not None else mark
+            now = _mark(session, run) if mark is not None else None
             if now != mark:
                 mark = now
                 open_ends += more()

@@ -221,7 +221,7 @@ def test_seven_jobs_on_six_cores_get_a_hardware_thread_each() -> None:
     assert {g.num_workers for g in allocation.grants.values()} == {1}
     assert {g.cores for g in allocation.grants.values()} == {1}
     notice = next(n for n in allocation.notices if n.id == "one-thread-each")
-    assert "queue" in (notice.hint or "")
+    assert "max_parallel: 6" in (notice.hint or "")
     assert "6 jobs at once" in (notice.hint or "")
 
 
