@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.readings import JobReading, Reading
@@ -12,6 +13,23 @@ _COVERED = 0.9
 """Part of the time that readings must cover: one that was late spoils nothing."""
 _KNOWN = 0.75
 """Part of that time in which a figure must be known."""
+_NAMES = (
+    "own_cpus",
+    "busy_cpus",
+    "other_cpus",
+    "iowait_cpus",
+    "queued_threads",
+    "main_cpus",
+    "busiest_cpus",
+    "worker_cpus",
+    "throttled_share",
+    "pressure_cpu_share",
+    "pressure_io_share",
+    "blocked_processes",
+    "read_mib_s",
+)
+"""Fields of `JobReading` that are averaged into those of the same names."""
+_FIGURES = attrgetter(*_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +101,18 @@ def window(past: Sequence[Moment], seconds: float) -> Window | None:
     covered_s = sum(one.seconds for one in found)
     if not found or covered_s < _COVERED * seconds:
         return None
+    weights = [one.seconds for one in found]
+    columns = zip(*[_FIGURES(one.job) for one in found], strict=True)
+    means = dict(zip(_NAMES, [_mean(weights, column) for column in columns], strict=True))
+    active = [one.job.instance.activity_share if one.job.instance is not None else None for one in found]
     own = [one.job.own_cpus for one in found if one.job.own_cpus is not None]
     return Window(
         seconds=covered_s,
         last=found[-1].job,
-        own_cpus=_mean(found, lambda r: r.own_cpus),
         most_own_cpus=max(own, default=None),
-        busy_cpus=_mean(found, lambda r: r.busy_cpus),
-        other_cpus=_mean(found, lambda r: r.other_cpus),
-        iowait_cpus=_mean(found, lambda r: r.iowait_cpus),
-        queued_threads=_mean(found, lambda r: r.queued_threads),
-        main_cpus=_mean(found, lambda r: r.main_cpus),
-        busiest_cpus=_mean(found, lambda r: r.busiest_cpus),
-        worker_cpus=_mean(found, lambda r: r.worker_cpus),
-        throttled_share=_mean(found, lambda r: r.throttled_share),
-        pressure_cpu_share=_mean(found, lambda r: r.pressure_cpu_share),
-        pressure_io_share=_mean(found, lambda r: r.pressure_io_share),
-        blocked_processes=_mean(found, lambda r: r.blocked_processes),
-        read_mib_s=_mean(found, lambda r: r.read_mib_s),
-        activity_share=_mean(found, lambda r: r.instance.activity_share if r.instance is not None else None),
+        activity_share=_mean(weights, active),
         loads=_loads(found),
+        **means,
     )
 
 
@@ -118,15 +128,13 @@ def _latest(past: Sequence[Moment], seconds: float) -> list[Moment]:
     return found[::-1]
 
 
-def _mean(found: Sequence[Moment], figure: Callable[[JobReading], float | None]) -> float | None:
-    total = weighted = whole = 0.0
-    for one in found:
-        value = figure(one.job)
-        whole += one.seconds
+def _mean(weights: Sequence[float], values: Sequence[float | None]) -> float | None:
+    total = weighted = 0.0
+    for weight, value in zip(weights, values, strict=True):
         if value is not None:
-            total += one.seconds
-            weighted += one.seconds * value
-    return weighted / total if total and total >= _KNOWN * whole else None
+            total += weight
+            weighted += weight * value
+    return weighted / total if total and total >= _KNOWN * sum(weights) else None
 
 
 def _loads(found: Sequence[Moment]) -> tuple[float, ...]:

@@ -28,6 +28,7 @@ class ProcessMeter:
     __slots__ = (
         "_delays",
         "_io",
+        "_name",
         "_schedstat",
         "_stat",
         "children",
@@ -50,6 +51,7 @@ class ProcessMeter:
         self.others: tuple[int, ...] = ()
         """Those of them that other threads than the first have forked."""
         self.comm = ""
+        self._name = b""
         self.command: tuple[str, ...] = ()
         self.loads_data = False
         self.over = False
@@ -73,7 +75,9 @@ class ProcessMeter:
         if not fields or fields[0] in (b"X", b"x"):
             return None
         self.over = fields[0] == b"Z"
-        self.comm = head.partition(b"(")[2].decode("utf-8", "replace")
+        name = head.partition(b"(")[2]
+        if name != self._name:
+            self._name, self.comm = name, name.decode("utf-8", "replace")
         return ProcessCounters(
             pid=self.pid,
             parent=int(fields[1]),

@@ -215,13 +215,12 @@ class Sampler:
         own = frozenset(pid for one in self._followed.values() for pid in one.meter.pids())
         found: dict[str, tuple[Stranger, ...]] = {job.name: self._strangers.on(job.cpus, own) for job in crowded}
         hidden = self._strangers.hidden() if not all(found.values()) else None
-        return [
-            replace(
-                job,
-                strangers=found.get(job.name, ()),
-                unknown={**job.unknown, "strangers": hidden}
-                if hidden and not found.get(job.name, (True,))
-                else job.unknown,
-            )
-            for job in jobs
-        ]
+        for job in crowded:
+            if not found[job.name] and hidden is None:
+                del found[job.name]  # nobody is to be named
+        return [_with(job, found[job.name], hidden) if job.name in found else job for job in jobs]
+
+
+def _with(job: JobReading, strangers: tuple[Stranger, ...], hidden: str | None) -> JobReading:
+    why = {"strangers": hidden} if hidden is not None and not strangers else {}
+    return replace(job, strangers=strangers, unknown={**job.unknown, **why})
