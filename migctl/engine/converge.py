@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from migctl.core.choices import Strategy
 from migctl.core.events import Event
 from migctl.core.mig import Gpu
-from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
-from migctl.core.record import JobState, Record
+from migctl.core.record import Record
 from migctl.core.run import Run
 from migctl.core.words import counted
 from migctl.engine.apply import Workshop, read_only
@@ -36,6 +35,7 @@ from migctl.engine.submitting import submitted
 from migctl.engine.supervisor import ensure, turn_wait_s
 from migctl.engine.surroundings import surroundings
 from migctl.engine.undo import partly, taken_back, undo, without_the_old
+from migctl.engine.verification import unverified
 from migctl.errors import (
     HostError,
     Interrupted,
@@ -265,7 +265,7 @@ def _start(
         raise
     if not problems and not shop.cancel.is_set():
         try:
-            problems = _unverified(shop, run.name, decision)
+            problems = unverified(shop, run.name, [chain.job for chain in decision.chains])
         except MigctlError as error:
             problems = {"": error}  # what cannot be looked at is not verified
     if problems or shop.cancel.is_set():
@@ -332,25 +332,3 @@ def _check_path(run: Run | None, plan: Plan) -> None:
             where=plan.path or None,
             hint=f"give this plan another name:, or end the other run: migctl down {plan.name}",
         )
-
-
-def _unverified(shop: Workshop, run: str, decision: Decision) -> dict[str, MigctlError]:
-    """List again and compare: what NVML called a success must be there, and be ours (NVIDIA/mig-parted#9, #18)."""
-    now = shop.look(run)
-    wrong: dict[str, MigctlError] = {}
-    for chain in decision.chains:
-        record = now.records.get(chain.job)
-        if record is None:
-            continue
-        if record.profile is not None and standing(record.instance, now.observed) is not Standing.OURS:
-            wrong[chain.job] = HostError(
-                "instance-missing",
-                f"the driver reported success, but the GPU instance of {chain.job} ({record.profile}) is not there as recorded",
-                where=f"job {chain.job}",
-                hint="migctl check",
-            )
-        elif record.state is JobState.LOST:
-            wrong[chain.job] = HostError(
-                "unit-missing", f"{chain.job} was started and is gone", where=f"job {chain.job}", hint="migctl check"
-            )
-    return wrong

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from migctl.core.allocation import Assignment
 from migctl.core.cpuset import CpuSet
 from migctl.core.handing import Handing, handings
-from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
 from migctl.core.reconcile import steps_down, steps_up
 from migctl.core.record import Action, JobState, Record
@@ -22,7 +21,8 @@ from migctl.engine.claiming import claim
 from migctl.engine.decide import fresh_record, is_stranded
 from migctl.engine.launch import launch_pad
 from migctl.engine.observe import Look
-from migctl.errors import HostError, MigctlError
+from migctl.engine.verification import unverified
+from migctl.errors import MigctlError
 
 _MAKING = (Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE)
 
@@ -90,7 +90,8 @@ def start_wave(
     given = {name: replace(r, revision=r.revision + 1) for name, r in handing.given.items()}
     shop.ledger.save(list(given.values()), durable=False)
     now.update(given)
-    errors = {**outcome.errors, **_unverified(shop, run, chains, outcome.errors)}
+    made = [c.job for c in chains if c.job not in outcome.errors and any(step.action in _MAKING for step in c.steps)]
+    errors = {**outcome.errors, **(unverified(shop, run.name, made) if made else {})}
     refused = _take_back(shop, run, errors, now)
     begun = tuple(c.job for c in chains if c.job not in errors and now[c.job].state is not JobState.STARTING)
     return Starting(records=now, started=begun, refused={**skipped, **refused}, blocked=blocked)
@@ -152,29 +153,6 @@ def _go_on(
     record = replace(record, boot_id=seen.observed.boot_id)
     fresh[name] = record
     chains.append(steps_up(name, record, seen.observed, needs_instance=record.profile_id is not None))
-
-
-def _unverified(
-    shop: Workshop,
-    run: Run,
-    chains: list[Chain],
-    errors: Mapping[str, MigctlError],
-) -> dict[str, MigctlError]:
-    """List again and compare where something was made: what NVML called a success must be there (NVIDIA/mig-parted#9, #18)."""
-    made = [c.job for c in chains if c.job not in errors and any(step.action in _MAKING for step in c.steps)]
-    if not made:
-        return {}
-    now = shop.look(run.name)
-    return {
-        job: HostError(
-            "instance-missing",
-            f"the driver reported success, but the GPU instance of {job} is not there as recorded",
-            where=f"job {job}",
-            hint="migctl check",
-        )
-        for job in made
-        if standing(now.records[job].instance, now.observed) is not Standing.OURS
-    }
 
 
 def _queued_again(shop: Workshop, record: Record) -> Record:
