@@ -51,6 +51,14 @@ def load_plan(common: Common, environ: Mapping[str, str], file: Path | None) -> 
             where=plan.place("engine"),
             hint=f"migctl export {plan.engine} writes what the cluster takes",
         )
+    crowded = next((job for job in plan.jobs if job.per_instance > 1), None)
+    if crowded is not None:
+        raise PlanError(
+            "not-available-yet",
+            f"per_instance: {crowded.per_instance} of job {crowded.origin} is not available yet: each job has its own instance",
+            where=crowded.place("per_instance"),
+            hint="a smaller profile for each; or strategy: shared on a GPU without MIG mode, with mps where they compute at once",
+        )
     return plan
 
 

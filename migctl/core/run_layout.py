@@ -9,6 +9,7 @@ from migctl.core.allocate import allocate
 from migctl.core.allocation import Allocation
 from migctl.core.choices import Strategy
 from migctl.core.machine import Machine
+from migctl.core.mps import refuse_without_sharing
 from migctl.core.plan import Plan
 from migctl.core.progress import Progress
 
@@ -33,6 +34,12 @@ def lay_out_run(plan: Plan, machine: Machine, progress: Progress, *, now: float)
     Raises:
         MigctlError: as `next_wave`.
     """
+    layout = _layout(plan, machine, progress, now=now)
+    refuse_without_sharing(plan, layout.allocation.strategy)
+    return layout
+
+
+def _layout(plan: Plan, machine: Machine, progress: Progress, *, now: float) -> Layout:
     taking_turns = queues(plan, machine, progress)
     at_once = None if taking_turns else allocate(plan, machine)
     if at_once is not None and not at_once.waiting:

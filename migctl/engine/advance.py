@@ -22,6 +22,7 @@ from migctl.core.wave import Wave, next_wave
 from migctl.engine.apply import Workshop
 from migctl.engine.claiming import claim
 from migctl.engine.idleness import hold_machine
+from migctl.engine.mpsdaemons import stop_daemons
 from migctl.engine.observe import Look
 from migctl.engine.session import Session
 from migctl.engine.starting import Starting, start_wave
@@ -119,9 +120,13 @@ def advance(
             return _stalled(plan, records, ending, session.now())
         final = dict(starting.records)
         claim(session, run, final.values(), seen.observed.boot_id)
+        for unended in stop_daemons(session, ledger):
+            LOG.warning("%s", unended.message)
         words = {job: reason.words for job, reason in wave.waits.items()}
         ledger.submissions.save_waits(name, {**words, **{job: why for job, (_, why) in memory.put_off.items()}})
-        return _turn(plan, queue, final, wave, starting, ending, memory, session.now())
+        # What has ended since it was decided, at once or because it could not start, is the next turn's to judge.
+        early = {n for n, r in final.items() if r.state.ended and (n not in records or records[n].token != r.token)}
+        return _turn(plan, queue, final, wave, starting, ending, memory, early, session.now())
 
 
 def _held(stack: ExitStack, session: Session, driver: Driver, cancel: threading.Event) -> bool:
@@ -271,8 +276,7 @@ def _endings(
 def _failed_for_good(record: Record, plan: Plan) -> bool:
     if record.state not in (JobState.FAILED, JobState.LOST):
         return False
-    job = next((job for job in plan.jobs if job.name == record.job), None)
-    return job is None or record.tries > job.retries
+    return not due_again((job for job in plan.jobs if job.name == record.job), {record.job: record})
 
 
 def _again(plan: Plan, records: Mapping[str, Record], memory: Memory, now: float) -> dict[str, float]:
@@ -309,6 +313,7 @@ def _turn(
     starting: Starting,
     ending: tuple[Record, ...],
     memory: Memory,
+    early: Collection[str],
     now: float,
 ) -> Turn:
     alive = _alive(records)
@@ -319,14 +324,16 @@ def _turn(
     waits += [*(until for until, _ in memory.put_off.values()), *(memory.blocked.values() if waiting else ())]
     if waiting and not queue.held and (not alive or wave.beside_others):
         waits.append(now + LOOK_AGAIN_S)
+    if early:
+        waits.append(now)
     return Turn(
         running=alive,
-        unclosed=tuple(r for r in records.values() if r.state.ended and not r.closed),
+        unclosed=tuple(r for n, r in records.items() if r.state.ended and not r.closed and n not in early),
         ending=ending,
         started=starting.started,
         waiting=len(waiting),
         wake_at=min(waits, default=None),
-        over=not alive and not waiting and not memory.put_off,
+        over=not alive and not waiting and not memory.put_off and not early,
         plan=plan,
         queue=queue,
         situation=wave.situation if any(job.expect_s is not None for job in plan.jobs) else None,

@@ -20,6 +20,7 @@ from migctl.engine.codes import CodeReading, note_code
 from migctl.engine.execute import Executor, Outcome
 from migctl.engine.holding import LOOK_AGAIN_S, Patience, ends_of, is_in_use, sight, waiting
 from migctl.engine.launch import LaunchPad, unit_name
+from migctl.engine.mpsdaemons import start_daemons, stop_daemons
 from migctl.engine.observe import Look, look
 from migctl.engine.session import Session
 from migctl.errors import Interrupted, MigctlError
@@ -70,6 +71,7 @@ class Workshop:
         executor = self._executor(
             seen, self.cancel, pad=pad, wait_s=self.wait_for_s, stop_all_on_error=stop_all_on_error
         )
+        start_daemons(self.session, pad.plan, [records[chain.job] for chain in chains])
         reading = CodeReading(pad, [chain.job for chain in chains])
         outcome = executor.run(chains, records)
         begun = {c.job: outcome.records[c.job] for c in chains if outcome.records[c.job].started_at is not None}
@@ -112,7 +114,12 @@ class Workshop:
             again = self._take_down(left, seen, grace_s=grace_s, hurry=hurry, moment_s=0.0)
             others = {name: error for name, error in outcome.errors.items() if name not in held}
             outcome = Outcome(records={**outcome.records, **again.records}, errors={**others, **again.errors})
-        return outcome
+        return self._without_daemons(outcome)
+
+    def _without_daemons(self, outcome: Outcome) -> Outcome:
+        """The MPS daemons that no job needs any more go with the last one."""
+        problems = stop_daemons(self.session, self.ledger, self.destroying)
+        return replace(outcome, errors={**outcome.errors, "mps": problems[0]}) if problems else outcome
 
     def who_holds(self, gpu_uuid: str) -> Sighting:
         """Everybody who holds this GPU now, as far as this user can see; nobody where the GPU does not answer any more."""

@@ -39,10 +39,14 @@ def explain(
     if not unclear:
         return dict(records)
     kernel = _kernel(now)
-    return {
-        name: _explained(record, _tail(record, runtime, ledger), kernel, gpus) if name in unclear else record
-        for name, record in records.items()
-    }
+    from migctl.core.mps import with_company
+
+    return with_company(
+        {
+            name: _explained(record, _tail(record, runtime, ledger), kernel, gpus) if name in unclear else record
+            for name, record in records.items()
+        }
+    )
 
 
 def _unclear(record: Record) -> bool:

@@ -13,9 +13,11 @@ from migctl.core.code import Code
 from migctl.core.handover import environment, resolve, shm_size_bytes, writable_places
 from migctl.core.labels import LABEL
 from migctl.core.mig import Gpu
+from migctl.core.mps import client_environment, in_one_namespace
 from migctl.core.plan import Job, Plan
 from migctl.core.record import Record
 from migctl.core.sourcecopy import moved_folder, on_copy
+from migctl.engine.mpsdaemons import pipes_of
 from migctl.engine.session import Session
 from migctl.host.caller import Caller
 from migctl.host.claims import store_name
@@ -46,6 +48,8 @@ class LaunchPad:
     """GPU UUID → minor number of its device node."""
     copies: Mapping[str, str] = field(default_factory=dict)
     """Job → the copy of the plan's folder that it runs on."""
+    mps: Mapping[str, str] = field(default_factory=dict)
+    """GPU UUID → pipe directory of its MPS control daemon, where jobs are clients."""
     codes: Mapping[str, Code] = field(default_factory=dict)
     """Copy → what git said of the folder when it was copied."""
 
@@ -84,6 +88,9 @@ class LaunchPad:
         merged = {**places, **values, **dict(own)}
         if not in_container:
             merged = {**self.environ, **merged}
+        pipes = self.mps.get(record.gpu_uuid or "") if job.mps is not None else None
+        if pipes is not None:
+            merged |= client_environment(job, pipes)
         return Launch(
             run=record.run,
             job=record.job,
@@ -91,7 +98,7 @@ class LaunchPad:
             token=record.token,
             name=unit_name(record),
             folder=str(folder),
-            spec=job if copy is None else on_copy(job, self.plan.folder, copy, os.path.lexists),
+            spec=self._spec(job, copy, pipes),
             image_id=self.images.get(record.job),
             command=_resolved(job.command, values),
             entrypoint=_resolved(job.entrypoint, values),
@@ -106,6 +113,14 @@ class LaunchPad:
             labels=labels(record, job, self.caller, device, plan_path=self.plan.path, store=self.store),
             device=device,
         )
+
+    def _spec(self, job: Job, copy: str | None, pipes: str | None) -> Job:
+        """The job with what is mounted in place of, and beside, what it says."""
+        if copy is not None:
+            job = on_copy(job, self.plan.folder, copy, os.path.lexists)
+        if pipes is not None and self.plan.runtime is RuntimeName.DOCKER:
+            job = in_one_namespace(job, pipes)
+        return job
 
     def _device(self, record: Record) -> GpuDevice | None:
         """Nothing for a simulated GPU: it has no device nodes."""
@@ -142,6 +157,7 @@ def launch_pad(
         memory_total_mib=memory_total_mib(session.root),
         minors={gpu.uuid: gpu.minor for gpu in gpus},
         store=store_name(session.paths.state),
+        mps=pipes_of(session, plan, allocation.strategy, [gpu.uuid for gpu in gpus]),
         copies=copies,
         codes=codes,
     )

@@ -1,0 +1,111 @@
+"""The MPS control daemons of this user's jobs: one for each GPU that they share, from the first job to the last."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from migctl.core.choices import Strategy
+from migctl.core.mps import uses_mps
+from migctl.core.plan import Plan
+from migctl.core.record import Record
+from migctl.engine.session import Session
+from migctl.errors import HostError, MigctlError, Notice
+from migctl.host.claims import store_name
+from migctl.host.mps import GPU, MpsDaemon
+from migctl.host.paths import make_shared
+from migctl.store.ledger import Ledger
+
+
+def pipes_of(session: Session, plan: Plan, strategy: Strategy, gpus: Iterable[str]) -> Mapping[str, str]:
+    """GPU UUID → the pipe directory of its daemon, for plans with clients; a simulated GPU has none."""
+    if session.simulated or not any(uses_mps(job, strategy) for job in plan.jobs):
+        return {}
+    return {uuid: str(_daemon(session, uuid).pipes) for uuid in gpus}
+
+
+def start_daemons(session: Session, plan: Plan, records: Iterable[Record]) -> None:
+    """Have the daemons run that these starting jobs need.
+
+    Raises:
+        HostError: one does not start, or a job is another user's than the daemon serves.
+    """
+    if session.simulated:
+        return
+    clients = {job.name: job for job in plan.jobs if job.mps is not None}
+    for record in records:
+        job = clients.get(record.job)
+        if job is None or record.strategy != Strategy.SHARED or record.gpu_uuid is None:
+            continue
+        if job.user is not None and os.geteuid() != 0 and job.user.partition(":")[0] != str(session.caller.uid):
+            raise HostError(
+                "mps-of-another-user",
+                f"job {job.name} runs as user {job.user}, and an MPS server that {session.caller.name} starts serves "
+                f"uid {session.caller.uid} alone",
+                where=job.place("user", "mps"),
+                hint="leave user away for your own, or bring the plan up with sudo",
+            )
+        make_shared(session.paths.run)
+        _daemon(session, record.gpu_uuid).start()
+
+
+def stop_daemons(
+    session: Session, ledger: Ledger, holding: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> tuple[MigctlError, ...]:
+    """End the daemons on whose GPU no job of this user runs any more; returns what did not end.
+
+    Args:
+        holding: entered where there is any: it keeps those out who are about to start a job there.
+    """
+    if not any(_there(session)):
+        return ()
+    problems: list[MigctlError] = []
+    with holding():
+        used = _used(ledger)
+        for daemon in [daemon for daemon, uuid in _there(session) if uuid not in used]:
+            try:
+                daemon.stop()
+            except MigctlError as error:
+                problems.append(error)
+    return tuple(problems)
+
+
+def mps_notices(session: Session, plan: Plan, strategy: Strategy) -> tuple[Notice, ...]:
+    """What is not done on a simulated GPU."""
+    if not session.simulated or not any(uses_mps(job, strategy) for job in plan.jobs):
+        return ()
+    return (Notice("no-mps-daemon", "simulated: no MPS daemon is started, and jobs are told of none"),)
+
+
+def _used(ledger: Ledger) -> Collection[str]:
+    records = (record for run in ledger.runs() for record in ledger.records(run.name))
+    return frozenset(r.gpu_uuid for r in records if r.gpu_uuid is not None and not r.state.ended)
+
+
+def _there(session: Session) -> Iterator[tuple[MpsDaemon, str]]:
+    """Those that were started, also by a migctl that was killed since."""
+    for folder in sorted(session.paths.run.glob(f"{_prefix(session)}*")):
+        try:
+            uuid = (folder / GPU).read_text().strip()
+        except OSError:
+            continue
+        daemon = MpsDaemon(folder, uuid, session.environ)
+        if folder == _folder(session, uuid):
+            yield daemon, uuid
+
+
+def _daemon(session: Session, gpu_uuid: str) -> MpsDaemon:
+    return MpsDaemon(_folder(session, gpu_uuid), gpu_uuid, session.environ)
+
+
+def _folder(session: Session, gpu_uuid: str) -> Path:
+    """Short, since a socket's path has an end; in the machine's folder, which a restart of the machine empties."""
+    short = hashlib.blake2b(gpu_uuid.encode(), digest_size=4).hexdigest()
+    return session.paths.run / f"{_prefix(session)}{short}"
+
+
+def _prefix(session: Session) -> str:
+    return f"mps-{session.caller.uid}-{store_name(session.paths.state)}-"
