@@ -74,6 +74,16 @@ def handings(starts: Sequence[Start], records: Mapping[str, Record]) -> Handing:
     )
 
 
+def is_spent(record: Record) -> bool:
+    """Whether of an ended job only its container is left: the instance that it had is another's by now, or gone.
+
+    The container of a job that had a whole GPU stays until `down`, as there is nothing to tell whose place that is.
+    """
+    if not record.state.ended or record.container_id is None:
+        return False
+    return record.instance is None and record.profile_id is not None
+
+
 def sole_owners(records: Mapping[str, Record]) -> dict[str, Record]:
     """Each instance belongs to the job that uses it, or to the last who did.
 

@@ -12,6 +12,7 @@ from migctl.core.attempts import due_again
 from migctl.core.choices import Reboot, RuntimeName
 from migctl.core.entries import Queue
 from migctl.core.events import Event
+from migctl.core.handing import is_spent
 from migctl.core.plan import Plan
 from migctl.core.progress import Progress
 from migctl.core.record import JobState, Record, StoppedBy
@@ -64,7 +65,7 @@ class Turn:
     running: Mapping[str, str] = field(default_factory=dict)
     """Job → handle of its container or process, to be waited for."""
     unclosed: tuple[Record, ...] = ()
-    """Ended jobs whose log is still to be saved and whose end is still to be told."""
+    """Ended jobs whose log is still to be saved and whose end is still to be told, or whose container nobody needs any more."""
     ending: tuple[Record, ...] = ()
     """Running jobs that the supervisor has to end, and whose record says so already."""
     started: tuple[str, ...] = ()
@@ -305,6 +306,10 @@ def _remember(memory: Memory, starting: Starting, now: float) -> None:
     memory.put_off |= {job: (now + PUT_OFF_S, error.message) for job, error in starting.refused.items()}
 
 
+def _to_close(record: Record) -> bool:
+    return record.state.ended and (not record.closed or is_spent(record))
+
+
 def _turn(
     plan: Plan,
     queue: Queue,
@@ -328,7 +333,7 @@ def _turn(
         waits.append(now)
     return Turn(
         running=alive,
-        unclosed=tuple(r for n, r in records.items() if r.state.ended and not r.closed and n not in early),
+        unclosed=tuple(r for n, r in records.items() if _to_close(r) and n not in early),
         ending=ending,
         started=starting.started,
         waiting=len(waiting),

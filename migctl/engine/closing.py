@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from migctl.core.choices import RuntimeName
 from migctl.core.entries import Queue
+from migctl.core.handing import is_spent
 from migctl.core.plan import Notify, Plan
 from migctl.core.record import JobState, Record
 from migctl.engine.session import Session
@@ -81,14 +82,15 @@ def _write(ledger: Ledger, runtime: Runtime, ended: Record) -> bool:
     It is written before anybody is told: after a kill in between nobody is, rather than everybody twice.
     """
     now = ledger.record(ended.run, ended.job)
-    if now is None or now.token != ended.token or now.closed:
+    if now is None or now.token != ended.token:
         return False
-    fresh = replace(now, closed=True, revision=now.revision + 1)
-    if fresh.instance is None and fresh.container_id is not None:
+    fresh = replace(now, closed=True)
+    if is_spent(fresh) and fresh.container_id is not None:
         runtime.remove(fresh.container_id)
         fresh = replace(fresh, container_id=None)
-    ledger.save([fresh], durable=False)
-    return True
+    if fresh != now:
+        ledger.save([replace(fresh, revision=now.revision + 1)], durable=False)
+    return not now.closed
 
 
 def _tell(session: Session, plan: Plan, record: Record) -> None:

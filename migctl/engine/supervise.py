@@ -250,8 +250,9 @@ class _Supervisor:
         """Save what ended jobs leave; then there may be nothing left to do."""
         assert turn.plan is not None
         for record in turn.unclosed:
-            why = f" ({record.reason})" if record.reason else ""
-            LOG.info("%s: %s %s%s", name, record.job, record.state.value, why)
+            if not record.closed:
+                why = f" ({record.reason})" if record.reason else ""
+                LOG.info("%s: %s %s%s", name, record.job, record.state.value, why)
         problems = close(one.session, name, turn.plan, turn.unclosed)
         for error in problems:
             LOG.warning("%s: %s", name, error.message)
