@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import Placement
-from migctl.core.record import Record
+from migctl.core.record import JobState, Record
 from migctl.core.run import Run
 from migctl.core.sameness import memory_limit_mib
 from migctl.engine.session import Session
-from migctl.host.claims import Claim, drop_claim, store_name, write_claim
+from migctl.host.claims import Claim, HeldCpus, drop_claim, store_name, write_claim
 
 
 def claim(session: Session, run: Run, records: Iterable[Record], boot_id: str) -> None:
@@ -31,10 +31,18 @@ def claim(session: Session, run: Run, records: Iterable[Record], boot_id: str) -
             uid=session.caller.uid,
             user=session.caller.name,
             run=run.name,
-            cpus=CpuSet(cpu for r in alive if not r.state.ended for cpu in r.cpus),
+            cpus=CpuSet(cpu for r in alive if not r.state.ended and _passing(r) is None for cpu in r.cpus),
             gpus={uuid: tuple(places) for uuid, places in gpus.items()},
             boot_id=boot_id,
             store=store,
             memory_mib=sum(memory_limit_mib(r.spec) for r in alive if not r.state.ended),
+            passing=tuple(held for r in alive if (held := _passing(r)) is not None),
         ),
     )
+
+
+def _passing(record: Record) -> HeldCpus | None:
+    """The CPUs of a running job whose process others can see end: nobody may be there to write the claim anew."""
+    if record.state is not JobState.RUNNING or record.pid is None or record.pid_start is None:
+        return None
+    return HeldCpus(record.cpus, record.pid, record.pid_start)

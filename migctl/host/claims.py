@@ -17,11 +17,22 @@ from migctl.core.mig import MemorySlices, Placement
 from migctl.errors import Busy, HostError, PlanError
 from migctl.host.caller import Caller
 from migctl.host.paths import make_shared
+from migctl.host.procfs import process_start_ticks
 
 _MOST_BYTES = 1 << 20
 _RUN = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _FILE = re.compile(r"(?P<uid>0|[1-9][0-9]{0,9})-(?P<run>[A-Za-z0-9_.-]{1,128})(?:~[0-9a-f]{8})?\.json")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCpus:
+    """The CPUs of one job, for as long as its main process lives."""
+
+    cpus: CpuSet
+    pid: int
+    start_ticks: int
+    """Start time of `pid` (/proc/PID/stat field 22), as this machine's /proc told it: then others can tell its end there too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +50,8 @@ class Claim:
     """Which of the user's state directories the run is in: two of them may each have a run of this name."""
     memory_mib: int = 0
     """Sum of the memory limits of the run's containers."""
+    passing: tuple[HeldCpus, ...] = ()
+    """CPUs of jobs whose end everybody can see; they are not among `cpus` when written, and those of living ones are when read."""
 
 
 def store_name(state: Path) -> str:
@@ -152,6 +165,7 @@ def _text(claim: Claim) -> bytes:
         "boot_id": claim.boot_id,
         "store": claim.store,
         "memory_mib": claim.memory_mib,
+        "passing": [[str(one.cpus), one.pid, one.start_ticks] for one in claim.passing],
     }
     return json.dumps(value).encode()
 
@@ -182,11 +196,15 @@ def _claim(value: Mapping[str, object]) -> Claim:
     if type(gpus) is not dict:
         raise TypeError("gpus")
     uid = _whole(value["uid"])
+    passing = tuple(
+        HeldCpus(CpuSet.parse(_str(cpus)), _whole(pid), _ticks(ticks))
+        for cpus, pid, ticks in _list(value.get("passing", []))
+    )
     return Claim(
         uid=uid,
         user=_user(uid),
         run=_str(value["run"]),
-        cpus=CpuSet.parse(_str(value["cpus"])),
+        cpus=CpuSet(CpuSet.parse(_str(value["cpus"])).union(*(one.cpus for one in passing if _lives(one)))),
         gpus={
             _str(uuid): tuple(Placement(_whole(s), MemorySlices(_whole(n))) for s, n in places)
             for uuid, places in gpus.items()
@@ -194,7 +212,31 @@ def _claim(value: Mapping[str, object]) -> Claim:
         boot_id=_str(value["boot_id"]),
         store=_str(value.get("store", "")),
         memory_mib=_whole(value.get("memory_mib", 0)),
+        passing=passing,
     )
+
+
+def _lives(one: HeldCpus) -> bool:
+    """Whether the job's process is still there; one that cannot be looked at (hidepid) counts as living."""
+    try:
+        os.kill(one.pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # somebody else's
+    return process_start_ticks(one.pid) in (None, one.start_ticks)
+
+
+def _list(value: object) -> list[list[object]]:
+    if type(value) is not list:
+        raise TypeError("not a list")
+    return value
+
+
+def _ticks(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise TypeError("not a start time")
+    return value
 
 
 def _whole(value: object) -> int:

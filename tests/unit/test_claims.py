@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.mig import MemorySlices, Placement
 from migctl.errors import HostError, PlanError
 from migctl.host.caller import Caller
-from migctl.host.claims import Claim, drop_claim, read_claims, store_name, write_claim
+from migctl.host.claims import Claim, HeldCpus, drop_claim, read_claims, store_name, write_claim
+from migctl.host.procfs import process_start_ticks
 from tests.support.other_user import NOBODY, SOMEBODY, as_user, needs_root, open_folder
 
 BOOT = "5f0e7a3c-boot"
@@ -207,3 +209,33 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         write_claim(tmp_path / "file", claim())
 
     assert caught.value.id == "run-dir-unusable"
+
+
+def test_cpus_of_a_job_are_held_as_long_as_its_process_lives(tmp_path: Path) -> None:
+    ticks = process_start_ticks(os.getpid())
+    assert ticks is not None
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    living = HeldCpus(CpuSet({4}), os.getpid(), ticks)
+    write_claim(
+        tmp_path / "r",
+        replace(
+            claim(),
+            cpus=CpuSet({0}),
+            passing=(living, HeldCpus(CpuSet({5}), ended.pid, ticks), HeldCpus(CpuSet({6}), os.getpid(), ticks + 1)),
+        ),
+    )
+    (found,) = read_claims(tmp_path / "r", BOOT)
+
+    assert found.cpus == CpuSet({0, 4})
+
+
+@needs_root
+def test_cpus_of_another_users_job_are_held_too() -> None:
+    ticks = process_start_ticks(os.getpid())
+    assert ticks is not None
+    with open_folder() as folder:
+        passing = (HeldCpus(CpuSet({4}), os.getpid(), ticks),)
+        write_claim(folder / "r", replace(claim(), cpus=CpuSet(), passing=passing))
+
+        assert as_user(NOBODY, lambda: [str(c.cpus) for c in read_claims(folder / "r", BOOT)]) == ["4"]
