@@ -18,17 +18,24 @@ from migctl.host.cpumeter import CpuMeter
 from migctl.host.jobmeter import JobMeter
 from migctl.host.strangers import Strangers
 from migctl.watch.gpuwatch import EVERY_S, GpuWatch
-from migctl.watch.progress import NOT_TOLD, SPAN_S, EngineLog, LogFile, Progressing
+from migctl.watch.progress import NOT_TOLD, SPAN_S, EngineLog, LogFile, Pace, Progressing
 from migctl.watch.roster import Watched, running
 
 _ROSTER_EVERY_S: Final = 5.0
-_PINS_EVERY: Final = 5
+_MANY: Final = 16
+"""Jobs from which the records are read in proportion less often: a job that ends is noticed at once all the same."""
+_PINS_EVERY: Final = 8
 """Readings between two looks at where all threads of a job may run; with something wrong, every time."""
+_PACE_EVERY: Final = 2
+"""Readings between two looks for a report of the training."""
 _STRANGERS_FIRST_S: Final = 1.0
 _STRANGERS_EVERY_S: Final = 5.0
 """Between the first two looks at all processes of the machine, and between later ones: each takes milliseconds."""
 _SHORTEST_S: Final = 0.05
 """Less than a few ticks of the kernel's clock says nothing."""
+_NO_REPORT: Final[Mapping[str, str]] = {"samples_s": NOT_TOLD, "wait_share": NOT_TOLD}
+_NO_WAITING: Final[Mapping[str, str]] = {"wait_share": NOT_TOLD}
+_ALL_TOLD: Final[Mapping[str, str]] = {}
 
 
 @dataclass(slots=True)
@@ -42,6 +49,7 @@ class _Followed:
     counters: JobCounters | None = None
     queue: QueueRates = QueueRates()
     slips: tuple[Finding, ...] = ()
+    pace: Pace | None = None
 
     def close(self) -> None:
         """Give back what is open."""
@@ -90,7 +98,7 @@ class Sampler:
             return None
         if now_s >= self._roster_due_s:
             self._follow(self._roster())
-            self._roster_due_s = now_s + _ROSTER_EVERY_S
+            self._roster_due_s = now_s + _ROSTER_EVERY_S * max(1.0, len(self._followed) / _MANY)
         unknown: dict[str, str] = {}
         try:
             counted: Mapping[int, CpuCounters] | None = self._cpus.read()
@@ -157,7 +165,9 @@ class Sampler:
         if after is None:
             self._roster_due_s = 0.0  # it has ended
             return None
-        pace = one.progress.pace(now_s)
+        if one.rounds % _PACE_EVERY == 0:
+            one.pace = one.progress.pace(now_s)
+        pace = one.pace
         if one.rounds % _PINS_EVERY == 0 or one.slips:
             one.slips = self._slips(one)
         one.rounds += 1
@@ -166,11 +176,7 @@ class Sampler:
         if before.queue is not None and after.queue is not None and after.queue.at_s > before.queue.at_s:
             one.queue = queue_rates(before.queue, after.queue)
         watched = one.watched
-        unknown: dict[str, str] = {}
-        if pace is None:
-            unknown = {"samples_s": NOT_TOLD, "wait_share": NOT_TOLD}
-        elif pace.wait_share is None:
-            unknown = {"wait_share": NOT_TOLD}
+        unknown = _NO_REPORT if pace is None else _NO_WAITING if pace.wait_share is None else _ALL_TOLD
         about = About(
             run=watched.run,
             job=watched.job,
