@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -247,7 +246,3 @@ def main(jobs: int, folder: Path, docker_folder: Path | None, seed: int) -> Mapp
         ).run()
     finally:
         program.clean()
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(main(int(sys.argv[1]), Path(sys.argv[2]), None, int(sys.argv[3]))) + "\n")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -33,6 +34,8 @@ def main() -> int:
         "--provoked", type=int, default=20, help="times each situation that holds a training back (20; root)"
     )
     ask.add_argument("--healthy", type=int, default=3600, help="seconds that ten healthy programs are watched (3600)")
+    ask.add_argument("--queue", type=int, default=500, help="short jobs through seven places while all is killed (500)")
+    ask.add_argument("--docker-queue", type=int, default=200, help="the same with real containers (200; root)")
     ask.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = ask.parse_args()
     if given.worker:
@@ -49,6 +52,9 @@ def main() -> int:
     for runtime, number in ((RuntimeName.PROCESS, given.cycles), (RuntimeName.DOCKER, given.docker_cycles)):
         if number:
             _cycles(runtime, number)
+    for number, docker in ((given.queue, False), (given.docker_queue, True)):
+        if number and (not docker or os.geteuid() == 0):
+            _queue(number, given.seed, docker=docker)
     return 1 if found else 0
 
 
@@ -100,6 +106,21 @@ def _cycles(runtime: RuntimeName, number: int) -> None:
     print(
         f"up and down ({runtime.value}): {number} cycles of {len(cycles.SPEC)} jobs, {took_s:.0f} s: nothing left behind"
     )
+
+
+def _queue(jobs: int, number: int, *, docker: bool) -> None:
+    from tests.support.engines import private_engine
+    from tests.support.queue_campaign import main as campaign
+
+    began = time.monotonic()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        host = stack.enter_context(private_engine("--live-restore")) if docker else ""
+        engine = Path(host.removeprefix("unix://")).parent if docker else None
+        ends = campaign(jobs, folder, engine, number)
+    took_s = time.monotonic() - began
+    figures = ", ".join(f"{what} {count}" for what, count in ends.items())
+    print(f"queue ({'docker' if docker else 'process'}): {jobs} jobs, seed {number}, {took_s:.0f} s: {figures}")
 
 
 if __name__ == "__main__":
