@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from migctl.core.causes import Cause
 from migctl.core.endings import Ending, Facts, ending
 from migctl.core.kernel_events import KernelEvent, OomKill, Xid, kernel_events
-from migctl.core.causes import Cause
 from migctl.core.log_signs import SIGNS, last_words
 
 ID = "4f2a" * 16
