@@ -36,7 +36,7 @@ def with_course(ledger: Ledger, view: RunView) -> RunView:
         return view
     found = ledger.submissions.course(view.name)
     if found is None:
-        return replace(view, ends_reason="no job says how long it takes (expect)")
+        return replace(view, ends_reason="no job says how long it takes (expect), or its queue was not looked at yet")
     jobs = tuple(job if job.state.ended else replace(job, expected=found.jobs.get(job.name)) for job in view.jobs)
     return replace(view, jobs=jobs, ends_at=found.ends_at, ends_reason=found.reason)
 
