@@ -38,6 +38,9 @@ READING = (
     "mode disable --gpu 0 --dry-run",
     "resume --dry-run",
     "logs two",
+    "history",
+    "history night --json",
+    "service status",
     "profiles",
     "workers",
 )
