@@ -23,6 +23,7 @@ from migctl.engine.down import take_down
 from migctl.engine.observe import Look, look
 from migctl.engine.queued import waiting
 from migctl.engine.session import Session
+from migctl.engine.supervisor import bell_path
 from migctl.host.claims import Claim, read_claims
 from migctl.nvml.models import resolve_board
 from migctl.nvml.simmodel import SimGpu, SimInstance
@@ -74,7 +75,6 @@ class World:
         write(_CORES, self.folder / "root")
         self.engine = FakeEngine(self.sim, os.getuid())
         self.bell = ExitStack()
-        self._listen()
 
     @property
     def sim(self) -> Path:
@@ -124,6 +124,7 @@ class World:
 
     def up(self, plan: Plan, options: UpOptions, *, kill_at: int = 0) -> UpResult:
         """`migctl up`; with `kill_at` its process gets SIGKILL at that step event."""
+        self._listen()
         return converge(self.session(), plan, options, self._dying(kill_at), threading.Event())
 
     def down(self, run: str, *, kill_at: int = 0) -> None:
@@ -138,11 +139,12 @@ class World:
         """Store, owner files and key are gone; claims stay."""
         self.bell.close()
         shutil.rmtree(self.folder / "state", ignore_errors=True)
-        self._listen()
 
     def _listen(self) -> None:
         """No command starts a supervisor of its own: `turn` is what one does."""
-        self.bell.enter_context(unattended(self.session()))
+        session = self.session()
+        if not bell_path(session).exists():
+            self.bell.enter_context(unattended(session))
 
     def turn(self, run: str, *, kill_at: int = 0) -> Turn:
         """What the supervisor does when something has happened."""

@@ -119,7 +119,7 @@ def gpu_edited(**changes: object) -> Callable[[dict[str, Any]], object]:
     return lambda data: data | {"gpus": [data["gpus"][0] | changes]}
 
 
-INSTANCE = {"gi_id": 7, "profile_id": 19, "start": 0, "size": 1, "serial": 1, "compute": []}
+INSTANCE = {"gi_id": 7, "profile_id": 19, "start": 0, "size": 1, "serial": 1, "compute": [], "activity": 0.0}
 GARBAGE: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda data: [data], "not an object"),
     (edited(version=2), "version is 2"),
