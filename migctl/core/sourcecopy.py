@@ -45,7 +45,7 @@ def on_copy(job: Job, folder: str, copy: str, there: Callable[[str], bool]) -> J
     """
 
     def moved(path: str) -> str:
-        found = join(copy, relpath(path, folder)) if _inside(path, folder) else path
+        found = moved_folder(path, folder, copy)
         return found if there(found) else path
 
     volumes = tuple(
@@ -56,7 +56,9 @@ def on_copy(job: Job, folder: str, copy: str, there: Callable[[str], bool]) -> J
 
 def moved_folder(path: str, folder: str, copy: str) -> str:
     """Where a working directory is in the copy; one outside the plan's folder stays where it is."""
-    return join(copy, relpath(path, folder)) if _inside(path, folder) else path
+    if not _inside(path, folder):
+        return path
+    return copy if path == folder else join(copy, relpath(path, folder))
 
 
 def _inside(path: str, folder: str) -> bool:

@@ -104,7 +104,7 @@ def converge(
         first = ready(shop, plan, options)
         decision, seen = first.decision, first.seen
         images = images_of(shop, plan, decision, images)
-        copies = stack.enter_context(copied(shop, plan, seen.records))
+        copies = stack.enter_context(copied(shop, plan, seen.records, decision.leaving))
         if not off:
             _hold(stack, shop, plan)
         again = shop.look(plan.name).observed

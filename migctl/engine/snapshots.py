@@ -42,7 +42,7 @@ class Copies:
 
 
 @contextmanager
-def copied(shop: Workshop, plan: Plan, records: Mapping[str, Record]) -> Iterator[Copies]:
+def copied(shop: Workshop, plan: Plan, records: Mapping[str, Record], leaving: Collection[str]) -> Iterator[Copies]:
     """Have a copy for every job that wants one; where what happens inside fails, those that were made for it are removed.
 
     A job keeps its copy as long as it is the same job, in all its attempts.
@@ -51,15 +51,17 @@ def copied(shop: Workshop, plan: Plan, records: Mapping[str, Record]) -> Iterato
         shop: with the run's lock held.
         plan: all jobs of the run.
         records: settled ones of the run, by job.
+        leaving: jobs that are about to be ended, to be replaced or run once more.
 
     Raises:
         PlanError: the source is too large.
         Busy, HostError: it cannot be copied.
     """
     old = shop.ledger.submissions.submission(plan.name)
-    kept = _kept(old, plan, records)
+    running = frozenset(name for name, record in records.items() if not record.state.ended and name not in leaving)
+    kept = _kept(old, plan, running)
     codes = {path: code for path, code in (old.codes if old is not None else ()) if path in kept.values()}
-    missing = [job for job in plan.jobs if job.snapshot and job.name not in kept and not _runs(records.get(job.name))]
+    missing = [job for job in plan.jobs if job.snapshot and job.name not in kept and job.name not in running]
     wanted = {job.name: parts(plan, job, os.path.realpath) for job in missing}
     wanted = {name: found for name, found in wanted.items() if found}
     if not wanted:
@@ -75,7 +77,7 @@ def copied(shop: Workshop, plan: Plan, records: Mapping[str, Record]) -> Iterato
         yield Copies(of={**kept, **dict.fromkeys(wanted, str(made))}, codes=codes)
 
 
-def _kept(old: Submission | None, plan: Plan, records: Mapping[str, Record]) -> dict[str, str]:
+def _kept(old: Submission | None, plan: Plan, running: Collection[str]) -> dict[str, str]:
     if old is None:
         return {}
     before = {job.name: job for job in old.plan.jobs}
@@ -83,12 +85,8 @@ def _kept(old: Submission | None, plan: Plan, records: Mapping[str, Record]) -> 
     return {
         name: path
         for name, path in old.snapshots
-        if _runs(records.get(name)) or (name in now and name in before and spec(now[name]) == spec(before[name]))
+        if name in running or (name in now and name in before and spec(now[name]) == spec(before[name]))
     }
-
-
-def _runs(record: Record | None) -> bool:
-    return record is not None and not record.state.ended
 
 
 @contextmanager

@@ -40,6 +40,23 @@ def test_a_job_that_waited_runs_the_source_of_the_up_and_a_restart_too(program: 
     assert not copy.exists()
 
 
+def test_a_replaced_job_runs_the_source_of_its_replacement_and_the_others_theirs(program: Program) -> None:
+    program.environ["GO"] = str(program.folder / "go")
+    program.plan(PLAN.replace("SNAPSHOT", ", snapshot: true").replace("max_parallel: 1\n", "oversubscribe: true\n"))
+    (program.folder / "train.sh").write_text(SLOW)
+    program.up()
+
+    (program.folder / "train.sh").write_text("echo new\n")
+    text = (program.folder / "plan.yaml").read_text()
+    program.plan(text.replace("b: {}", "b: {environment: {A: 1}}"))
+    program.up("--replace")
+    (program.folder / "go").touch()
+    program.run("wait").ended(0)
+
+    assert program.run("logs", "a").ended(0).out == "old\n"
+    assert program.run("logs", "b").ended(0).out == "new\n"
+
+
 def test_a_source_that_is_too_large_is_refused_with_what_is_large_and_nothing_is_left(program: Program) -> None:
     program.plan(PLAN.replace("SNAPSHOT", ", snapshot: true"))
     (program.folder / "train.sh").write_text("echo old\n")

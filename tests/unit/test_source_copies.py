@@ -56,7 +56,7 @@ def test_a_job_mounts_the_copy_where_there_is_one_and_everything_else_as_before(
 
     moved = on_copy(job, HOME, "/copy", lambda path: path != "/copy/data")
 
-    assert [v.source for v in moved.volumes] == ["/copy/.", "/copy/src", f"{HOME}/data", "/data"]
+    assert [v.source for v in moved.volumes] == ["/copy", "/copy/src", f"{HOME}/data", "/data"]
 
 
 @pytest.fixture
