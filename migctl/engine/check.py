@@ -63,12 +63,14 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
         with _told(findings):
             from migctl.engine.converge import preview
             from migctl.engine.decide import UpOptions
+            from migctl.engine.mpsdaemons import mps_findings
 
             decision = preview(session, plan, UpOptions())
             blocked = decision.allocation.blocked
             count = len(decision.allocation.assignments)
             fit = f"{plan.name}: {counted(count, 'job')} {'fits' if count == 1 else 'fit at once'}"
             findings.append(_failure(blocked) if blocked is not None else _ok("plan", fit))
+            findings += mps_findings(session, plan, decision.allocation.strategy)
     told: dict[tuple[str, str], Finding] = {}
     for finding in findings:
         # What makes several tests fail is told once.

@@ -12,11 +12,13 @@ from migctl.core.choices import Strategy
 from migctl.core.mps import uses_mps
 from migctl.core.plan import Plan
 from migctl.core.record import Record
+from migctl.core.views.findings import Finding, Level
 from migctl.engine.session import Session
 from migctl.errors import HostError, MigctlError, Notice
 from migctl.host.claims import store_name
-from migctl.host.mps import GPU, MpsDaemon
+from migctl.host.mps import GPU, PROGRAM, MpsDaemon, no_program
 from migctl.host.paths import make_shared
+from migctl.programs import find_program
 from migctl.store.ledger import Ledger
 
 
@@ -71,6 +73,18 @@ def stop_daemons(
             except MigctlError as error:
                 problems.append(error)
     return tuple(problems)
+
+
+def mps_findings(session: Session, plan: Plan, strategy: Strategy) -> Iterator[Finding]:
+    """What `check` says of the program that jobs with `mps` need."""
+    if session.simulated or not any(uses_mps(job, strategy) for job in plan.jobs):
+        return
+    program = find_program(PROGRAM, session.environ)
+    if program is None:
+        error = no_program()
+        yield Finding(id=error.id, level=Level.FAILURE, message=error.message, hint=error.hint)
+    else:
+        yield Finding(id="mps", level=Level.OK, message=f"jobs with mps share one daemon for each GPU: {program}")
 
 
 def mps_notices(session: Session, plan: Plan, strategy: Strategy) -> tuple[Notice, ...]:

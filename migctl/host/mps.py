@@ -123,11 +123,7 @@ class MpsDaemon:
     def _control(self, words: list[str], text: str) -> subprocess.CompletedProcess[str]:
         program = find_program(PROGRAM, self._environ)
         if program is None:
-            raise HostError(
-                "no-mps",
-                f"mps needs {PROGRAM}, which is not on PATH",
-                hint="install the driver's compute utilities (nvidia-compute-utils), or delete mps from the plan",
-            )
+            raise no_program()
         kept = {name: value for name, value in self._environ.items() if not name.startswith(("CUDA_", "NVIDIA_"))}
         own = {
             "CUDA_VISIBLE_DEVICES": self._gpu_uuid,
@@ -166,6 +162,15 @@ class MpsDaemon:
             (self.folder / GPU).write_text(self._gpu_uuid)
         except OSError as error:
             raise HostError("mps-folder", f"{error.filename} cannot be made: {error.strerror}") from error
+
+
+def no_program() -> HostError:
+    """The driver's compute utilities are not installed."""
+    return HostError(
+        "no-mps",
+        f"mps needs {PROGRAM}, which is not on PATH",
+        hint="install the driver's compute utilities (nvidia-compute-utils), or delete mps from the plan",
+    )
 
 
 def _read(path: Path) -> str:

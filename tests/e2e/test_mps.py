@@ -116,8 +116,10 @@ def test_where_no_daemon_starts_nothing_is_left(gpu: Program, environ: str, word
     gpu.environ[environ] = words or os.environ["PATH"]
 
     refused = gpu.run("up").ended(4)
+    checked = {one["id"]: one["level"] for one in gpu.json("check")["findings"]}
 
     assert ("Cannot start: no device" if words else "mps needs nvidia-cuda-mps-control") in refused.told
+    assert ("no-mps" in checked, "mps" in checked) == (not words, bool(words))
     assert gpu.json("status")["runs"] == []
     assert (said(gpu), living(gpu), left(gpu)) == ([], [], [])
 
