@@ -259,7 +259,8 @@ def _endings(
             ending[name] = replace(record, stopped_by=StoppedBy.TIMEOUT, reason=reason)
     failed = next((r for r in records.values() if _failed_for_good(r, plan)), None) if plan.fail_fast else None
     if failed is not None:
-        unborn = tuple(name for name in queue.names if name not in records and name not in queue.stopped)
+        again = due_again(plan.jobs, records)
+        unborn = tuple(n for n in queue.names if (n not in records or n in again) and n not in queue.stopped)
         if unborn:
             reason = f"not started: {failed.job} {failed.state.value} (fail_fast)"
             queue = replace(queue, stopped=(*queue.stopped, *unborn), reason=reason)
@@ -275,7 +276,7 @@ def _endings(
 
 
 def _failed_for_good(record: Record, plan: Plan) -> bool:
-    if record.state not in (JobState.FAILED, JobState.LOST):
+    if record.state not in (JobState.FAILED, JobState.LOST) or record.restarted:
         return False
     return not due_again((job for job in plan.jobs if job.name == record.job), {record.job: record})
 
