@@ -122,4 +122,4 @@ def _folder(session: Session, gpu_uuid: str) -> Path:
 
 
 def _prefix(session: Session) -> str:
-    return f"mps-{session.caller.uid}-{store_name(session.paths.state)}-"
+    return f"mps-{session.caller.uid}-{store_name(session.paths.state)[:8]}-"

@@ -17,6 +17,9 @@ from migctl.errors import HostError
 from migctl.programs import find_program
 
 PROGRAM: Final = "nvidia-cuda-mps-control"
+_SOCKET: Final = "control"
+_LONGEST_SOCKET: Final = 108
+"""With the byte that ends it (unix(7))."""
 _PID: Final = f"{PROGRAM}.pid"
 GPU: Final = "gpu"
 """The file in the folder that says which GPU it is for: written before anything is started."""
@@ -31,7 +34,7 @@ class MpsDaemon:
     """The daemon of one GPU, running or not. Its pipes lie in a folder that is ours alone.
 
     Args:
-        folder: of this GPU and this user; paths of sockets in it must stay under 108 bytes (unix(7)).
+        folder: of this GPU and this user.
         gpu_uuid: the one GPU that it serves.
         environ: the caller's.
     """
@@ -64,6 +67,13 @@ class MpsDaemon:
         """
         if self.pid is not None:
             return
+        if len(os.fsencode(self.pipes / _SOCKET)) >= _LONGEST_SOCKET:
+            raise HostError(
+                "mps-path-too-long",
+                f"{self.pipes} is too long for the socket of an MPS control daemon ({_LONGEST_SOCKET} bytes)",
+                where=str(self.folder),
+                hint="choose a shorter MIGCTL_RUN_DIR",
+            )
         self._make_folders()
         with suppress(OSError):
             (self.pipes / _PID).unlink()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,9 +50,13 @@ def gpu(tmp_path: Path, library: Path) -> Iterator[Program]:
         GO=str(tmp_path / "go"),
     )
     here.plan(PLAN)
-    yield here
-    here.clean()
-    assert not living(here), "a daemon is left"
+    # A socket's path has an end, and pytest's folders have long names.
+    with tempfile.TemporaryDirectory(prefix="migctl-", dir="/tmp") as short:
+        here.claims = Path(short)
+        here.environ["MIGCTL_RUN_DIR"] = short
+        yield here
+        here.clean()
+        assert not living(here), "a daemon is left"
 
 
 def said(program: Program) -> list[str]:
@@ -109,6 +114,13 @@ def test_after_a_crash_the_daemon_is_found_again_and_goes_with_down(gpu: Program
     assert said(gpu) == ["start GPU-stub", "end GPU-stub"]
     assert living(gpu) == []
     assert left(gpu) == []
+
+
+def test_a_path_that_no_socket_can_have_is_told_before_a_daemon_is_started(gpu: Program) -> None:
+    refused = gpu.run("up", MIGCTL_RUN_DIR=str(gpu.folder / ("long" * 25))).ended(4)
+
+    assert "is too long for the socket" in refused.told
+    assert said(gpu) == []
 
 
 @pytest.mark.parametrize(("environ", "words"), [("MPS_REFUSES", "no device"), ("PATH", "")], ids=["refused", "absent"])
