@@ -9,10 +9,16 @@ from collections.abc import Collection, Iterable, Mapping
 from migctl.core.record import Record
 from migctl.errors import MigctlError
 
+_MOST_INDENTED = 1 << 20
+"""Characters: more is read by no person, and indenting takes as long as everything before it."""
+
 
 def write_json(value: object) -> None:
     """One object on stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) < _MOST_INDENTED:
+        text = json.dumps(value, ensure_ascii=False, indent=2)
+    sys.stdout.write(text + "\n")
 
 
 def write_result(value: Mapping[str, object], failed: MigctlError | None) -> None:

@@ -39,6 +39,7 @@ class Submissions:
         self._files = files
         self._write = write
         self._told: dict[str, str] = {}
+        self._queues: dict[str, tuple[tuple[int, int], Queue | None]] = {}
 
     def queue(self, run: str) -> Queue | None:
         """The queue of this run, if it has one.
@@ -46,7 +47,14 @@ class Submissions:
         Raises:
             HostError: it is there and cannot be read.
         """
-        return self._read(run, QUEUE, decode_queue)
+        revision = self._revision(run, QUEUE)
+        known = self._queues.get(run)
+        if revision is not None and known is not None and known[0] == revision:
+            return known[1]
+        found = self._read(run, QUEUE, decode_queue)
+        if revision is not None:
+            self._queues[run] = revision, found
+        return found
 
     def submission(self, run: str) -> Submission | None:
         """The plan of this run as it was submitted, if it was. Raises as `queue`."""
