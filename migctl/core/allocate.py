@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from migctl.core.administered import chosen_gpus
-from migctl.core.allocation import Allocation, Assignment, CpuGrant, Idle
+from migctl.core.allocation import WHOLE_GPU_SLICES, Allocation, Assignment, CpuGrant, Idle
 from migctl.core.choices import Strategy
 from migctl.core.cpus import CpuAllocation, CpuDemand, assign, no_free_core
 from migctl.core.cpuset import CpuSet
 from migctl.core.layout import lay_out
 from migctl.core.machine import Machine
 from migctl.core.memory import memory_notices
-from migctl.core.mig import ComputeSlices, Gpu
+from migctl.core.mig import Gpu
 from migctl.core.plan import SIZES, ByInstance, ByProfile, BySlices, Job, Plan
 from migctl.core.pool import Pool, fair_part, make_pool
 from migctl.core.share import GpuShare
@@ -21,9 +21,6 @@ from migctl.core.sharing import share_out
 from migctl.core.storage import effective, storage_notices
 from migctl.core.workers import batch_size
 from migctl.errors import DoesNotFit, HostError, MigctlError
-
-_WHOLE_GPU = ComputeSlices(7)
-"""A job with a whole GPU counts as one with the largest instance when cores are shared out."""
 
 
 def strategy_of(plan: Plan, gpus: Sequence[Gpu]) -> Strategy:
@@ -177,7 +174,7 @@ def _slices_share(plan: Plan, machine: Machine, gpus: Sequence[Gpu], lent: froze
 def _cpu_demand(job: Job, share: GpuShare, machine: Machine) -> CpuDemand:
     return CpuDemand(
         job=job.name,
-        compute_slices=share.profile.compute_slices if share.profile is not None else _WHOLE_GPU,
+        compute_slices=share.profile.compute_slices if share.profile is not None else WHOLE_GPU_SLICES,
         near_node=machine.topology.pci_nodes.get(share.gpu.pci_bus_id),
         cpus=job.cpus,
         cpuset=job.cpuset,

@@ -11,6 +11,9 @@ from migctl.core.plan import Job
 from migctl.core.pool import Pool
 from migctl.errors import MigctlError, Notice
 
+WHOLE_GPU_SLICES = ComputeSlices(7)
+"""A job with a whole GPU counts as one with the largest instance when cores are shared out."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuGrant:
@@ -72,3 +75,8 @@ class Allocation:
     pool: Pool
     """The cores the plan may use, and why the others are not in it."""
     notices: tuple[Notice, ...] = ()
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Compute slices of its jobs, by which cores are shared out."""
+        return tuple(int(a.profile.compute_slices if a.profile else WHOLE_GPU_SLICES) for a in self.assignments)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from migctl.core.allocation import WHOLE_GPU_SLICES
 from migctl.core.choices import CpuSplit, Numa, Strategy
 from migctl.core.cpuset import CpuSet
 from migctl.core.layout import hidden_error, mode_error
@@ -22,9 +23,6 @@ from migctl.core.sizes import auto_candidates, options
 from migctl.core.turn import WHOLE_GPU, WHOLE_PLACEMENT, History, Site, Spare, Stay, Turn, Wish, whole_profile
 from migctl.core.workers import reserved_cores
 from migctl.errors import DoesNotFit, HostError, MigctlError
-
-WHOLE_WEIGHT = 7
-"""A job with a whole GPU counts as one with the largest instance when cores are shared out."""
 
 
 def situation(
@@ -246,7 +244,7 @@ class _Wishes:
         words = "a whole GPU" if whole else " or ".join(dict.fromkeys(profile.name for profile in found.values()))
         return self._with_cores(
             job,
-            WHOLE_WEIGHT if whole else largest.compute_slices,
+            WHOLE_GPU_SLICES if whole else largest.compute_slices,
             words=f"{memory} MiB of GPU memory" if memory else words,
             options=found,
             memory_mib=memory,

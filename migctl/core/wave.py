@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from migctl.core.administered import chosen_gpus
 from migctl.core.allocate import allocate, run_pool, strategy_of
-from migctl.core.allocation import Allocation
+from migctl.core.allocation import WHOLE_GPU_SLICES, Allocation
 from migctl.core.choices import Strategy
 from migctl.core.decision import Decision, Start
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
-from migctl.core.outlook import WHOLE_WEIGHT, situation
+from migctl.core.outlook import situation
 from migctl.core.plan import Plan
 from migctl.core.progress import Progress
 from migctl.core.queue import decide
@@ -55,7 +55,7 @@ def next_wave(plan: Plan, machine: Machine, progress: Progress, *, now: float) -
     """
     gpus = chosen_gpus(plan, machine.usable)
     strategy = strategy_of(plan, gpus)
-    running = {name: r for name, r in progress.records.items() if _has_place(r) and not r.state.ended}
+    running = {name: r for name, r in progress.records.items() if _is_past_queue(r) and not r.state.ended}
     pool = run_pool(plan, replace(machine, held=running), gpus)
     found = situation(plan, machine, progress, gpus=gpus, strategy=strategy, pool=pool, now=now)
     weights = progress.queue.wave
@@ -122,14 +122,14 @@ def _threads(free: Mapping[int, int] | None, logical: int) -> Mapping[int, int] 
 
 def _weights(plan: Plan, decision: Decision, running: Mapping[str, Record]) -> tuple[int, ...]:
     found = [_slices(start) for start in decision.starts]
-    found += [WHOLE_WEIGHT for _ in running]
+    found += [WHOLE_GPU_SLICES for _ in running]
     most = plan.max_parallel
     return tuple(found if most is None else found[:most])
 
 
 def _slices(start: Start) -> int:
     if start.profile is None or start.profile.id == WHOLE_GPU:
-        return WHOLE_WEIGHT
+        return WHOLE_GPU_SLICES
     return int(start.profile.compute_slices)
 
 
@@ -138,7 +138,7 @@ def _placed(start: Start) -> bool:
     return start.instance_uuid is None
 
 
-def _has_place(record: Record) -> bool:
+def _is_past_queue(record: Record) -> bool:
     return record.state is not JobState.QUEUED
 
 

@@ -120,7 +120,7 @@ def converge(
         idle = not decision.chains and not decision.undo
         if cancel.is_set() and not idle:
             raise Interrupted("interrupted", "interrupted before anything was made")
-        with submitted(shop, plan, decision, images, copies, again=options.retry) as to_supervise:
+        with submitted(shop, plan, decision, images, copies) as to_supervise:
             run = ledger.run(plan.name) or _run(shop, plan, decision, seen)
             if run.boot_id != seen.observed.boot_id or (to_supervise and not run.revision):
                 run = ledger.save_run(replace(run, boot_id=seen.observed.boot_id))

@@ -57,6 +57,8 @@ class Decision:
     """Instances of ended jobs that are passed on, or destroyed to make room."""
     wave: Wave | None = None
     """The queue's answer, where not all jobs run at once."""
+    queue: Queue = Queue()
+    """The run's queue when this is carried out."""
 
     @property
     def waits(self) -> Mapping[str, str]:
@@ -166,6 +168,7 @@ def decide(
         leaving={name: seen.records[name] for name in leaving},
         handing=handing,
         wave=wave,
+        queue=replace(queue, wave=queue.wave or (wave.weights if wave is not None else allocation.weights)),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from migctl.core.choices import Finish, Reboot, RuntimeName
-from migctl.core.entries import Queue, requeued
+from migctl.core.entries import Queue
 from migctl.core.plan import Plan
 from migctl.core.submission import Submission, without_places
 from migctl.engine.apply import Workshop
@@ -40,8 +40,6 @@ def submitted(
     decision: Decision,
     images: Mapping[str, str],
     copies: Copies,
-    *,
-    again: bool = False,
 ) -> Iterator[bool]:
     """Submit the plan for what happens inside; where that fails, what was submitted before stands again.
 
@@ -51,7 +49,6 @@ def submitted(
         decision: what starts of it now.
         images: job → image id.
         copies: of the source, for jobs that want one.
-        again: jobs that were taken out of the queue wait once more.
 
     Yields:
         Whether anything is left to be supervised afterwards.
@@ -62,7 +59,7 @@ def submitted(
         yield False
         return
     old = ledger.submissions.submission(plan.name)
-    queue = requeued(old_queue, plan, shop.session.now(), again=again)
+    queue = decision.queue
     if (
         old_queue is not None
         and old_queue.told
@@ -71,10 +68,6 @@ def submitted(
     ):
         yield False
         return
-    if decision.wave is not None and not queue.wave:
-        queue = replace(queue, wave=decision.wave.weights)
-    elif not queue.wave:
-        queue = replace(queue, wave=tuple(_slices(decision)))
     environ = shop.session.environ
     if plan.runtime is RuntimeName.DOCKER:
         environ = {n: v for n, v in environ.items() if n.startswith(_KEPT) or n in _KEPT_NAMES}
@@ -101,12 +94,11 @@ def submitted(
 def _is_the_same(old: Submission, queue: Queue, old_queue: Queue, plan: Plan, decision: Decision) -> bool:
     """Whether everything is over, and stays so: whoever wanted to know that has been told."""
     changing = decision.chains or decision.undo or decision.allocation.waiting
-    return not changing and old.plan == without_places(plan) and queue == replace(old_queue, told=False)
-
-
-def _slices(decision: Decision) -> Iterator[int]:
-    for assignment in decision.allocation.assignments:
-        yield int(assignment.profile.compute_slices) if assignment.profile is not None else 7
+    return (
+        not changing
+        and old.plan == without_places(plan)
+        and replace(queue, told=False) == replace(old_queue, told=False)
+    )
 
 
 def _restore(ledger: Ledger, run: str, submission: Submission | None, queue: Queue | None) -> None:
