@@ -25,7 +25,9 @@ def policy_schema() -> dict[str, object]:
         "properties": {
             **{key: keys[key] for key in keys if key in FOR_ALL},
             **rules,
-            "users": _overrides("Rules of single users, by name; each stands in place of the group's and of everybody's."),
+            "users": _overrides(
+                "Rules of single users, by name; each stands in place of the group's and of everybody's."
+            ),
             "groups": _overrides("Rules of groups, by name; of a user's groups the first that has an entry counts."),
         },
         "$defs": {

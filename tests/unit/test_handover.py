@@ -1,4 +1,3 @@
-
 import pytest
 
 from migctl.core.cpuset import CpuSet
