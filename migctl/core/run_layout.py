@@ -40,9 +40,10 @@ def lay_out_run(plan: Plan, machine: Machine, progress: Progress, *, now: float)
 
 
 def _layout(plan: Plan, machine: Machine, progress: Progress, *, now: float) -> Layout:
-    taking_turns = queues(plan, machine, progress)
-    at_once = None if taking_turns else allocate(plan, machine)
-    if at_once is not None and not at_once.waiting:
+    turns = takes_turns(plan, progress)
+    few = plan if turns else _as_many_as_matter(plan, machine)
+    at_once = None if turns else allocate(few, machine)
+    if at_once is not None and not at_once.waiting and few is plan:
         return Layout(allocation=at_once)
     from migctl.core.wave import next_wave  # most plans run at once and need nothing of the queue
 
@@ -53,14 +54,21 @@ def _layout(plan: Plan, machine: Machine, progress: Progress, *, now: float) -> 
     return Layout(allocation=named, wave=wave)
 
 
-def queues(plan: Plan, machine: Machine, progress: Progress) -> bool:
-    """Whether it is known without trying that the jobs do not all run at once."""
+def takes_turns(plan: Plan, progress: Progress) -> bool:
+    """Whether the jobs do not all run at once, whatever room there is."""
     said = progress.queue
     if plan.strategy is Strategy.SEQUENTIAL or said.held or said.held_jobs or said.stopped or progress.again:
         return True
-    if plan.stagger_s > 0 or any(job.needs or job.stage is not None for job in plan.jobs):
-        return True
+    return plan.stagger_s > 0 or any(job.needs or job.stage is not None for job in plan.jobs)
+
+
+def _as_many_as_matter(plan: Plan, machine: Machine) -> Plan:
+    """Of very many jobs so many that they cannot run at once: these are in conflict already, and that is soon found out."""
     gpus = [gpu for gpu in machine.usable if gpu.profiles or gpu.mig is None]
     cpus = len(plan.jobs) if plan.oversubscribe else len(machine.topology.online)
     most = sum(max((p.max_instances for p in gpu.profiles), default=cpus) for gpu in gpus)
-    return len(plan.jobs) - len(machine.held) > max(most, 1)
+    new = [job for job in plan.jobs if job.name not in machine.held]
+    if len(new) <= most + 1:
+        return plan
+    left = {job.name for job in new[most + 1 :]}
+    return replace(plan, jobs=tuple(job for job in plan.jobs if job.name not in left))

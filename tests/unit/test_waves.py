@@ -15,6 +15,7 @@ from migctl.core.mig import ComputeInstance, Gpu, Instance, Placement
 from migctl.core.plan import ByProfile, Job, Plan
 from migctl.core.progress import Progress
 from migctl.core.record import JobState, Ownership, Record
+from migctl.core.run_layout import lay_out_run
 from migctl.core.topology import uniform_topology
 from migctl.core.turn import Why
 from migctl.core.wave import Wave, next_wave
@@ -266,3 +267,15 @@ def test_a_place_whose_instance_is_about_to_be_made_is_taken() -> None:
 
     assert started(found) == ["c"]
     assert why(found) == {"b": Why.NO_ROOM}
+
+
+@pytest.mark.parametrize("count", [8, 500])
+def test_the_smallest_set_in_conflict_is_named_however_many_wait(count: int) -> None:
+    wanted = plan(*(job(f"j{n}") for n in range(count)))
+
+    layout = lay_out_run(wanted, machine(A100), Progress(queue=requeued(None, wanted, NOW)), now=NOW)
+
+    assert layout.allocation.conflict == tuple(f"j{n}" for n in range(8))
+    assert layout.allocation.blocked is not None
+    assert layout.allocation.blocked.id == "does-not-fit"
+    assert len(layout.allocation.waiting) == count - 7
