@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
+from migctl.core.record import JobState
 from migctl.core.run import Run
 from migctl.engine.apply import Workshop
 from migctl.engine.claiming import claim
@@ -109,6 +110,9 @@ def _take_back(shop: Workshop, run: Run, jobs: Collection[str]) -> Sequence[Migc
     """Undo what was made for these jobs; returns why something is left."""
     now = shop.look(run.name)
     made = {name: record for name, record in now.records.items() if name in jobs}
+    if shop.ledger.submissions.queue(run.name) is not None:
+        # Of a queue the rest goes on without this call: what has succeeded meanwhile must not run again.
+        made = {name: record for name, record in made.items() if record.state is not JobState.SUCCEEDED}
     gone = shop.take_down(made, now, grace_s=0.0)
     claim(shop.session, run, shop.ledger.records(run.name), now.observed.boot_id)
     return list(gone.errors.values())

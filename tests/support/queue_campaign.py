@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import random
 import signal
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,10 +24,9 @@ from tests.support.program import Program
 
 PLACES = 7
 RUN = "campaign"
-WORK = (
-    'echo "$MIGCTL_JOB $MIGCTL_ATTEMPT" >>"$NOTES/started"; mkdir "$NOTES/alive/$MIGCTL_JOB" || touch "$NOTES/twice"; '
-)
-"""A job that finds itself alive already says so: `mkdir` is atomic."""
+WORK = 'echo "$MIGCTL_JOB $MIGCTL_ATTEMPT" >>"$NOTES/started"; '
+_SAMPLE_S = 0.05
+"""So often it is looked which attempts have processes."""
 _LEAST_S, _MOST_S = 0.1, 0.4
 _DEADLINE_S = 3600.0
 
@@ -46,6 +47,9 @@ class Campaign:
     seed: int
     restart_engine: Callable[[], None] | None = None
     killed: Counter[str] = field(default_factory=Counter)
+    over: threading.Event = field(default_factory=threading.Event)
+    twice: set[str] = field(default_factory=set)
+    """Jobs of which two attempts were seen alive at once."""
 
     @property
     def docker(self) -> bool:
@@ -58,11 +62,12 @@ class Campaign:
     def run(self) -> Mapping[str, int]:
         """Up, kill and resume until nothing is left, look, and down. Returns how often what was killed, and how jobs ended."""
         dice = random.Random(self.seed)
-        (self.notes / "alive").mkdir(parents=True)
+        self.notes.mkdir(parents=True)
         self.notes.chmod(0o777)
-        (self.notes / "alive").chmod(0o777)
         self.program.environ["NOTES"] = str(self.notes)
         self.program.plan(self._plan(dice))
+        watching = threading.Thread(target=self._watch, daemon=True)
+        watching.start()
         self.program.up()
         deadline = time.monotonic() + _DEADLINE_S
         while self._open():
@@ -71,6 +76,8 @@ class Campaign:
             what = dice.choices(("supervisor", "job", "engine"), (4, 5, 1 if self.docker else 0))[0]
             getattr(self, f"_kill_{what}")(dice)
         self._settle()
+        self.over.set()
+        watching.join()
         ends = self._check()
         self.program.run("down", "--timeout", "0").ended(0)
         assert self.program.instances() == []
@@ -85,8 +92,7 @@ class Campaign:
             keys += f", volumes: ['{self.notes}:{self.notes}'], environment: {{NOTES: '{self.notes}'}}"
         lines += [f"defaults: {{{keys}}}", "jobs:"]
         for number in range(self.jobs):
-            # An alive mark is taken away by the job itself; of one that is killed, by the campaign.
-            work = f"{WORK}sleep {dice.uniform(_LEAST_S, _MOST_S):.2f}; rmdir $NOTES/alive/$MIGCTL_JOB"
+            work = f"{WORK}sleep {dice.uniform(_LEAST_S, _MOST_S):.2f}"
             code = 3 if dice.random() < 0.03 else 0
             lines.append(f"  j{number:04d}: {{command: {json.dumps(['sh', '-c', f'{work}; exit {code}'])}}}")
         return "\n".join(lines) + "\n"
@@ -112,24 +118,14 @@ class Campaign:
         assert record.pid is not None
         if record.pid_start is not None and _start_ticks(record.pid) != record.pid_start:
             return  # it has ended, and the pid may be another's
-        mark = self.notes / "alive" / record.job
         with contextlib.suppress(OSError):
             os.kill(record.pid, signal.SIGKILL)
             self.killed["job"] += 1
-        _gone(record.pid)
-        with contextlib.suppress(OSError):
-            mark.rmdir()
 
     def _kill_engine(self, _: random.Random) -> None:
         assert self.restart_engine is not None
-        # Whether its jobs live on is up to how the engine was started; those that do not, leave their marks.
         self.restart_engine()
         self.killed["engine"] += 1
-        living = set(self._living())
-        for mark in (self.notes / "alive").iterdir():
-            if mark.name not in living:
-                with contextlib.suppress(OSError):
-                    mark.rmdir()
 
     def _resume(self) -> None:
         done = self.program.run("resume", RUN, "--wait-for", "60")
@@ -144,13 +140,18 @@ class Campaign:
     # What must hold
 
     def _check(self) -> Mapping[str, int]:
-        assert not (self.notes / "twice").exists(), "two attempts of a job were alive at once"
+        assert self.twice == set(), "two attempts of a job were alive at once"
         with self._ledger() as ledger:
             now = {record.job: record for record in ledger.records(RUN)}
-            every = Counter((r.job, r.attempt) for r in (*ledger.history(RUN), *now.values()))
+            known = {(r.job, r.attempt): r for r in (*ledger.history(RUN), *now.values())}
+        for (job, attempt), record in known.items():
+            before = known.get((job, attempt - 1))
+            if before is not None:
+                assert before.state is not JobState.SUCCEEDED, f"{job} succeeded and ran again"
+                assert (record.started_at or math.inf) >= (before.finished_at or 0.0)
         begun = Counter((job, int(n)) for job, n in map(str.split, (self.notes / "started").read_text().splitlines()))
         assert max(begun.values()) == 1, f"an attempt began twice: {begun.most_common(3)}"
-        assert begun.keys() <= every.keys(), f"not recorded: {begun.keys() - every.keys()}"
+        assert begun.keys() <= known.keys(), f"not recorded: {begun.keys() - known.keys()}"
         assert len(now) == self.jobs
         assert all(r.state.ended and r.closed for r in now.values())
         unexplained = [r.job for r in now.values() if r.state is not JobState.SUCCEEDED and not r.reason]
@@ -179,16 +180,26 @@ class Campaign:
                     return int(entry.name)
         return None
 
+    def _watch(self) -> None:
+        while not self.over.wait(_SAMPLE_S):
+            attempts = Counter(job for job, _ in self._alive())
+            self.twice |= {job for job, number in attempts.items() if number > 1}
+
     def _living(self) -> list[str]:
-        """Jobs that have a process, by what it carries."""
+        return sorted({job for job, _ in self._alive()})
+
+    def _alive(self) -> set[tuple[str, str]]:
+        """Jobs and attempts that have a process, by what it carries."""
         mark = f"NOTES={self.notes}".encode()
-        found: set[str] = set()
+        found: set[tuple[str, str]] = set()
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 words = (entry / "environ").read_bytes().split(b"\0") if entry.name.isdigit() else []
                 if mark in words:
-                    found |= {word.partition(b"=")[2].decode() for word in words if word.startswith(b"MIGCTL_JOB=")}
-        return sorted(found)
+                    values = dict(word.decode("utf-8", "replace").split("=", 1) for word in words if b"=" in word)
+                    if "MIGCTL_JOB" in values:
+                        found.add((values["MIGCTL_JOB"], values.get("MIGCTL_ATTEMPT", "")))
+        return found
 
     def _records(self) -> tuple[Record, ...]:
         with self._ledger() as ledger:
@@ -203,15 +214,6 @@ def _start_ticks(pid: int) -> int | None:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except OSError:
         return None
-
-
-def _gone(pid: int) -> None:
-    end = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return
-        time.sleep(0.01)
 
 
 def restarter(folder: Path, environ: Mapping[str, str]) -> Callable[[], None]:
