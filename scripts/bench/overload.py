@@ -20,7 +20,7 @@ from pathlib import Path
 
 from overload_cases import Situation, situations
 from overload_report import Machine, Measured, summary, targets, write_docs
-from overload_runs import LeftOutError, Outcome, measure, missing_libraries, physical_cores
+from overload_runs import Outcome, measure, missing_libraries, physical_cores
 
 
 def processor() -> str:
@@ -59,13 +59,7 @@ def run_all(chosen: Sequence[Situation], rounds: int, keep: Callable[[list[Measu
             for offset in range(len(situation.arrangements)):
                 arrangement = situation.arrangements[(offset + number) % len(situation.arrangements)]
                 one = by_key[situation.key, arrangement.key]
-                if one.left_out:
-                    continue
-                try:
-                    outcome = measure(situation, arrangement)
-                except LeftOutError as reason:
-                    one.left_out = str(reason)
-                    continue
+                outcome = measure(situation, arrangement)
                 one.outcomes.append(outcome)
                 tell(number, situation, arrangement.label, outcome)
         keep(measured)

@@ -60,7 +60,6 @@ class Measured:
     arrangement: str
     label: str
     outcomes: list[Outcome] = field(default_factory=list)
-    left_out: str = ""
 
     @classmethod
     def of(cls, saved: Mapping[str, Any]) -> Measured:
@@ -191,11 +190,10 @@ def summary(machine: Machine, measured: Sequence[Measured], situations: Mapping[
             f"| | done, s | samples/s in total | {whose} | {whose_p95} | processes | memory, MiB | switches/s |"
         )
         parts.append("|---|---|---|---|---|---|---|---|")
-        for one in results.rows(key):
-            if one.left_out:
-                parts.append(f"| {one.label} | left out: {one.left_out} | | | | | | |")
-                continue
-            parts.append(f"| {one.label} | " + " | ".join(cell(one.spread(figure)) for figure in FIGURES) + " |")
+        parts.extend(
+            f"| {one.label} | " + " | ".join(cell(one.spread(figure)) for figure in FIGURES) + " |"
+            for one in results.rows(key)
+        )
         parts.append("")
     return "\n".join(parts)
 
@@ -233,8 +231,6 @@ def comparison(results: Results, situations: Mapping[str, Situation]) -> str:
             count = f"{counts[0]:.0f} of {counts[1]:.0f}" if None not in counts else "n/a"
             rows.append(f"| {title} | {one.label} | {' | '.join(shown)} | {count} |")
             title = ""
-        left_out = [one for one in results.rows(key) if one.left_out]
-        rows += [f"| | {one.label} | left out: {one.left_out} | | | | |" for one in left_out]
     return "\n".join(rows)
 
 

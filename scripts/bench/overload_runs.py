@@ -35,10 +35,6 @@ THREADS = (
 PATIENCE_S = 180
 
 
-class LeftOutError(Exception):
-    """This arrangement cannot be run here; the text says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What one run of one arrangement took; start-up (importing PyTorch) is not in it."""
@@ -168,8 +164,6 @@ class Run:
         begun = time.monotonic()
         done = self.migctl("up", str(plan))
         self.up_s = time.monotonic() - begun
-        if done.returncode == 3 and self.arrangement.key == "queue":
-            raise LeftOutError("this version has no queue")
         if done.returncode:
             raise SystemExit(f"migctl up: exit {done.returncode}\n{done.stdout}{done.stderr}")
 
@@ -338,11 +332,7 @@ def in_turns(situation: Situation, arrangement: Arrangement) -> Outcome:
 
 
 def measure(situation: Situation, arrangement: Arrangement) -> Outcome:
-    """One run.
-
-    Raises:
-        LeftOutError: it cannot be run here.
-    """
+    """One run."""
     if arrangement.how == "migctl in turns":
         return in_turns(situation, arrangement)
     with Run(situation, arrangement, situation.trainings) as run:

@@ -67,7 +67,12 @@ def measured(bench: SimpleNamespace) -> list[Any]:
             [outcome(bench, **own), outcome(bench, **{**own, "total_per_s": 190.0, "p95_ms": 140.0})],
         ),
         row("equal-4-sleep", "naive-8", "naive, 8 workers", [outcome(bench), outcome(bench)]),
-        row("equal-4-sleep", "queue", "migctl up, queue", left_out="this version has no queue"),
+        row(
+            "equal-4-sleep",
+            "queue",
+            "migctl up, queue",
+            [outcome(bench, processes=None), outcome(bench, processes=None)],
+        ),
     ]
 
 
@@ -178,13 +183,13 @@ def test_a_missed_target_is_said(bench: SimpleNamespace) -> None:
     assert missed == ["MISS  equal-2-sleep: migctl against naive-8, memory: 0.90 × (0.90 to 0.90; at most 0.5 ×)"]
 
 
-def test_the_summary_has_every_figure_and_what_was_left_out(bench: SimpleNamespace, machine: Any) -> None:
+def test_the_summary_has_every_figure_or_says_that_there_is_none(bench: SimpleNamespace, machine: Any) -> None:
     shown = bench.report.summary(machine, measured(bench), titles(bench))
 
     assert "2026-01-01, Some CPU, 2 cores, 24 GiB, Linux 6.1, Python 3.11.2, 2 rounds" in shown
     assert "Others used 1.0% of the CPU time" in shown
     assert "| migctl up | 4.00 | 305 (190 to 420) | 200 | 95.0 (50.0 to 140) | 6.00 | 420 | 900 |" in shown
-    assert "| migctl up, queue | left out: this version has no queue |" in shown
+    assert "| migctl up, queue | 4.00 | 400 | 200 | 100 | n/a | 1000 | 900 |" in shown
 
 
 def test_a_busy_machine_makes_its_figures_doubtful(bench: SimpleNamespace) -> None:
@@ -210,7 +215,7 @@ def test_the_picture_is_an_svg_with_a_bar_for_each_figure(bench: SimpleNamespace
     words = [element.text for element in tree.iter(f"{inside}text")]
 
     assert "a < b & c" in words
-    assert len(list(tree.iter(f"{inside}rect"))) == 1 + 2 + 2 * 4  # page, legend, two arrangements of four figures
+    assert len(list(tree.iter(f"{inside}rect"))) == 1 + 2 + 3 * 4  # page, legend, three arrangements of four figures
     assert float(tree.get("width", 0)) < 1400
 
 
