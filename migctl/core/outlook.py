@@ -86,6 +86,7 @@ def situation(
             if r.instance is not None and r.instance.foreign and r.instance.mig_uuid and not r.state.ended
         ),
         held=progress.queue.held,
+        held_words=f"the run is held: {progress.queue.reason}" if progress.queue.reason else "the run is held",
         held_jobs=frozenset(progress.queue.held_jobs),
         not_before=progress.again,
         history=History(

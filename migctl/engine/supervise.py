@@ -23,7 +23,7 @@ from migctl.engine.closing import close, conclude, run_over
 from migctl.engine.down import take_down
 from migctl.engine.foresight import Foresight
 from migctl.engine.session import Session
-from migctl.engine.supervisor import bell_path, lock_name
+from migctl.engine.supervisor import bell_path, lock_name, places
 from migctl.errors import Busy, MigctlError
 from migctl.host.doorbell import Doorbell
 from migctl.store.ledger import Ledger
@@ -162,8 +162,7 @@ class _Supervisor:
         with self._session.ledger(write=False) as ledger:
             submission = ledger.submissions.submission(run.name)
         environ = dict(submission.environ) if submission is not None else dict(self._session.environ)
-        kept = {name: self._session.environ[name] for name in _PLACES if name in self._session.environ}
-        return {**environ, **kept}
+        return {**environ, **places(self._session)}
 
     def _wait(self) -> set[str]:
         """Sleep until something happens; returns the runs it concerns."""
@@ -303,7 +302,3 @@ class _Supervisor:
     def _tell(name: str, one: _Watched, plan: Plan, records: Mapping[str, Record]) -> None:
         LOG.info("%s: nothing is left to be done", name)
         run_over(one.session, plan, records)
-
-
-_PLACES = ("MIGCTL_STATE_DIR", "MIGCTL_RUN_DIR", "MIGCTL_SIM_STATE")
-"""Where this supervisor's user keeps everything, whatever the run's own environment said."""

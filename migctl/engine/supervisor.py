@@ -67,7 +67,7 @@ def ensure(session: Session) -> None:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env={**session.environ, **_places(session)},
+                env={**session.environ, **places(session)},
                 pass_fds=(writing,),
                 start_new_session=True,
             )
