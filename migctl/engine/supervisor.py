@@ -82,7 +82,7 @@ def ensure(session: Session) -> None:
             raise _not_started(session, f"it did not answer within {_DEADLINE_S:g} s, or ended at once")
 
 
-def _places(session: Session) -> dict[str, str]:
+def places(session: Session) -> dict[str, str]:
     """Where everything lies, whatever it was derived from."""
     paths = session.paths
     return {
