@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 OUTPUT_FAILED: Final = 4
 """Exit code where the work was the output, and it could not be written: `ls > /dev/full` fails, too."""
-ACTING: Final = frozenset({"up", "run", "exec", "down", "stop", "resume", "adopt", "tune", "mode", "wait"})
+ACTING: Final = frozenset(
+    {
+        "up", "run", "exec", "down", "stop", "restart", "hold", "release", "resume", "adopt", "tune", "mode", "service", "rm",
+        "wait",
+    }
+)  # fmt: skip
 """Commands whose work is not their output. They go on when nobody takes it, and their exit code tells of the work alone, as that of
 `docker run -d` does: a script that read "this host cannot" there would take what runs for not started."""
 

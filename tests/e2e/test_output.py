@@ -23,6 +23,9 @@ jobs: {a: {}, b: {}}
 """
 ONLY_LOOKING = {
     "check",
+    "export",
+    "history",
+    "import",
     "init",
     "logs",
     "plan",
