@@ -65,6 +65,8 @@ class Scripts:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # Where the tests run in the background, SIGINT is ignored, and a shell cannot trap what it was started to ignore.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def run(self) -> subprocess.CompletedProcess[str]:
