@@ -147,8 +147,12 @@ def _next(
 
 
 def _may_go_on(record: Record | None) -> bool:
-    """Whether the job has ended, and its supervisor has not yet said whether it is run once more."""
-    if record is None or record.closed or not record.state.unsuccessful:
+    """Whether the supervisor is about to start the job, or has not yet said whether one that ended is run once more."""
+    if record is None:
+        return False
+    if not record.state.ended:
+        return record.container_id is None
+    if record.closed or not record.state.unsuccessful:
         return False
     return time.time() - (record.finished_at or 0.0) < DECISION_S
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from migctl.core.choices import Finish
+from migctl.core.events import Event, Moment, StepEvent
 from migctl.core.plan import Job, Plan
+from migctl.core.record import Action
 from migctl.engine.advance import Memory, Turn, advance
 from migctl.engine.closing import conclude
+from migctl.engine.follow import wait
 from migctl.nvml.codes import Code
 from migctl.nvml.simstate import SimState
 from tests.support.crashes import Site, site_at, until
@@ -153,3 +157,25 @@ def test_a_run_whose_queue_cannot_be_read_is_no_other_runs_trouble(site: Site) -
     supervise_all(site)
 
     assert states(site) == {"three": "succeeded", "four": "succeeded"}
+
+
+def test_wait_goes_on_while_the_supervisor_is_about_to_start_a_job(site: Site) -> None:
+    submit(site, plan(site, "first", "second"))
+    about_to = threading.Event()
+
+    def slowly(event: Event) -> None:
+        if isinstance(event, StepEvent) and (event.action, event.moment) == (Action.CREATE_CONTAINER, Moment.INTENT):
+            about_to.set()
+            time.sleep(1.0)
+
+    thread = threading.Thread(target=lambda: supervise_all(site, report=slowly), daemon=True)
+    thread.start()
+    assert about_to.wait(20)
+    with site.session().ledger(write=False) as ledger:
+        run = ledger.run(site.run)
+    assert run is not None
+
+    ended = wait(site.session(), run, (), timeout_s=30)
+
+    assert {name: record.state.value for name, record in ended.items()} == {"first": "succeeded", "second": "succeeded"}
+    thread.join(20)
