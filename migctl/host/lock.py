@@ -11,8 +11,8 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,19 +81,6 @@ def machine_lock(
             return
         finally:
             os.close(descriptor)
-
-
-@contextmanager
-def machine_locks(
-    run_dir: Path, names: Sequence[str], *, wait_s: float = 0.0, user: str | None = None
-) -> Iterator[None]:
-    """Hold several locks, taken in sorted order, so that two commands never wait for each other. Raises as `machine_lock`."""
-    deadline = time.monotonic() + wait_s
-    with ExitStack() as stack:
-        for name in sorted(set(names)):
-            left_s = max(0.0, deadline - time.monotonic())
-            stack.enter_context(machine_lock(run_dir, name, wait_s=left_s, user=user))
-        yield
 
 
 def _open(path: Path) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -176,8 +175,3 @@ def _claim(profile: str | None, settings: KubernetesSettings) -> Value:
         "metadata": metadata,
         "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": request}]}}},
     }
-
-
-def deadline_s(timeout_s: float) -> int:
-    """Whole seconds."""
-    return max(1, math.ceil(timeout_s))

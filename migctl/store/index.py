@@ -128,8 +128,8 @@ class Index:
             Notice(
                 "store-set-aside",
                 f"the index {path} was damaged ({why}); it is kept as {aside.name} and was rebuilt from the jobs' owner files. "
-                "Queued jobs, events and samples were only in there",
-                hint="migctl up queues again what is missing",
+                "Only the times of steps and the notes of what happened were in there alone",
+                hint="nothing is to be done: jobs, queues, logs and measured values have files of their own",
                 where=str(aside),
             )
         )
@@ -163,7 +163,7 @@ class Index:
         self.notices.append(
             Notice(
                 "store-unreadable",
-                f"the index {path} cannot be read ({why}): shown is what the owner files say, without queued jobs and history",
+                f"the index {path} cannot be read ({why}): shown is what the owner files say, without the history",
                 hint="the next command that writes (up, down) repairs it",
                 where=str(path),
             )

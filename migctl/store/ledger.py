@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -171,11 +171,6 @@ class Ledger:
         with self._lock:
             return tuple(self._asked(lambda db: statements.events(db, run, limit), []))
 
-    def samples(self, run: str, job: str, metric: str) -> tuple[tuple[float, float], ...]:
-        """Measured values as (Unix seconds, value), ascending; they are only in the index."""
-        with self._lock:
-            return tuple(self._asked(lambda db: statements.samples(db, run, job, metric), []))
-
     def folder(self, run: str, job: str, attempt: int) -> Path:
         """The attempt's folder; made when the attempt's record is first written in any state but queued.
 
@@ -290,13 +285,6 @@ class Ledger:
         event = RunEvent(self._now(), job, text)
         with self._lock:
             index.change(lambda connection: statements.put_event(connection, run, event), size_bytes=len(text))
-
-    def add_samples(self, run: str, job: str, values: Mapping[str, float]) -> None:
-        """Note values measured now, by metric."""
-        _, index = self._writing
-        now = self._now()
-        with self._lock:
-            index.change(lambda connection: statements.put_samples(connection, run, job, now, values.items()))
 
     def _asked(self, question: Callable[[Database], T], nothing: T) -> T:
         return self._index.ask(question, nothing) if self._index is not None else nothing

@@ -18,7 +18,7 @@ MIGRATIONS = (
         body TEXT NOT NULL, PRIMARY KEY (run, job, token)
     );
     """,
-    # 2: what happened when: steps with their begin and end, sentences, and measured values.
+    # 2: what happened when: steps with their begin and end, and sentences.
     """
     CREATE TABLE intents (
         run TEXT NOT NULL, job TEXT NOT NULL, attempt INTEGER NOT NULL, action TEXT NOT NULL, begun_at REAL NOT NULL, done_at REAL
@@ -26,14 +26,12 @@ MIGRATIONS = (
     CREATE INDEX intents_open ON intents (run, job) WHERE done_at IS NULL;
     CREATE TABLE events (run TEXT NOT NULL, job TEXT NOT NULL, at REAL NOT NULL, text TEXT NOT NULL);
     CREATE INDEX events_run ON events (run);
-    CREATE TABLE samples (run TEXT NOT NULL, job TEXT NOT NULL, at REAL NOT NULL, metric TEXT NOT NULL, value REAL NOT NULL);
-    CREATE INDEX samples_job ON samples (run, job, metric, at);
     """,
 )
 
 VERSION = len(MIGRATIONS)
 """The `user_version` that this migctl writes."""
 
-TABLES = frozenset({"runs", "jobs", "attempts", "intents", "events", "samples"})
-BY_RUN = ("jobs", "attempts", "intents", "events", "samples")
+TABLES = frozenset({"runs", "jobs", "attempts", "intents", "events"})
+BY_RUN = ("jobs", "attempts", "intents", "events")
 """Tables whose rows belong to one run."""

@@ -55,12 +55,6 @@ def events(database: Database, name: str, limit: int) -> list[RunEvent]:
     return [RunEvent(float(str(at)), str(job), str(text)) for at, job, text in reversed(found)]
 
 
-def samples(database: Database, name: str, job: str, metric: str) -> list[tuple[float, float]]:
-    """Measured values of a job as (Unix seconds, value), ascending."""
-    statement = "SELECT at, value FROM samples WHERE run = ? AND job = ? AND metric = ? ORDER BY at"
-    return [(float(str(at)), float(str(value))) for at, value in database.rows(statement, (name, job, metric))]
-
-
 def put_run(connection: sqlite3.Connection, value: Run) -> None:
     """Insert or replace a run."""
     connection.execute(
@@ -133,16 +127,6 @@ def put_event(connection: sqlite3.Connection, name: str, value: RunEvent) -> Non
     """Add an event."""
     connection.execute(
         "INSERT INTO events (run, job, at, text) VALUES (?, ?, ?, ?)", (name, value.job, value.at, value.text)
-    )
-
-
-def put_samples(
-    connection: sqlite3.Connection, name: str, job: str, at: float, values: Iterable[tuple[str, float]]
-) -> None:
-    """Add the values measured at one moment."""
-    connection.executemany(
-        "INSERT INTO samples (run, job, at, metric, value) VALUES (?, ?, ?, ?, ?)",
-        [(name, job, at, metric, value) for metric, value in values],
     )
 
 

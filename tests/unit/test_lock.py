@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from migctl.errors import Busy, HostError
-from migctl.host.lock import machine_lock, machine_locks
+from migctl.host.lock import machine_lock
 from tests.support.other_user import NOBODY, SOMEBODY, as_user, needs_root, open_folder
 
 ROOT = Path(__file__).parents[2]
@@ -126,19 +126,6 @@ def test_waiting_ends_when_the_time_is_over(tmp_path: Path) -> None:
         pass
 
     assert 5 <= now[0] < 5.2
-
-
-def test_several_locks_are_all_or_none(tmp_path: Path) -> None:
-    with (
-        machine_lock(tmp_path / "r", "gpu-2"),
-        pytest.raises(Busy),
-        machine_locks(tmp_path / "r", ["gpu-2", "gpu-1"]),
-    ):
-        pass
-    with machine_locks(tmp_path / "r", ["gpu-2", "gpu-1", "gpu-2"]):
-        for name in ("gpu-1", "gpu-2"):
-            with pytest.raises(Busy):
-                take(tmp_path / "r", name)
 
 
 FORGED = [

@@ -224,13 +224,6 @@ def test_events_are_the_last_ones_oldest_first(tmp_path: Path) -> None:
         assert ledger.events("sweep", 2) == (RunEvent(NOW, "a", "two"), RunEvent(NOW, "a", "three"))
 
 
-def test_samples_come_back_by_metric(tmp_path: Path) -> None:
-    with writing(tmp_path) as ledger:
-        ledger.add_samples("sweep", "a", {"gpu": 0.5, "cpu": 0.25})
-
-        assert ledger.samples("sweep", "a", "cpu") == ((NOW, 0.25),)
-
-
 def test_the_key_is_made_once(tmp_path: Path) -> None:
     with writing(tmp_path) as ledger:
         key = ledger.key()
