@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from migctl.core.record import Action
-from tests.support.crash_server import Order, Server, server
-from tests.support.crashes import Site, site_at
+from tests.support.crash_server import Order, Server
+from tests.support.crashes import Site
 
 SPEC = {"one": "2g.10gb", "two": "1g.5gb"}
 UP = (Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE, Action.CREATE_CONTAINER, Action.START)
@@ -19,18 +16,6 @@ EVENTS_DOWN = len(SPEC) * len(DOWN) * 3
 CHANGES_UP = tuple(range(1, 100, 5))
 CHANGES_DOWN = tuple(range(1, 65, 3))
 """Sampled calls that change a file or start a process: they lie between the events too, and inside the effects."""
-
-
-@pytest.fixture(scope="module")
-def commands() -> Iterator[Server]:
-    with server() as running:
-        yield running
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with site_at(tmp_path) as made:
-        yield made
 
 
 def test_an_undisturbed_up_and_down_have_as_many_events_as_are_killed_here(site: Site) -> None:

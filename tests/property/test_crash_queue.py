@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from tests.support.crash_server import Order, Server, server
-from tests.support.crashes import Site, site_at
+from tests.support.crash_server import Order, Server
+from tests.support.crashes import Site
 from tests.support.queue_site import TURNS, assert_over, resume, submit, supervise_all
 
 EVENTS_UP = 12
@@ -18,18 +15,6 @@ EVENTS = 24
 CHANGES_UP = tuple(range(1, 70, 14))
 CHANGES = tuple(range(1, 190, 16))
 """Sampled calls that change a file or start a process: between the events, inside the effects, and where ends are dealt with."""
-
-
-@pytest.fixture(scope="module")
-def commands() -> Iterator[Server]:
-    with server() as running:
-        yield running
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with site_at(tmp_path) as made:
-        yield made
 
 
 def test_an_undisturbed_queue_has_as_many_events_as_are_killed_here(site: Site) -> None:

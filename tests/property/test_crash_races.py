@@ -29,12 +29,6 @@ def commands() -> Iterator[tuple[Server, Server]]:
         yield one, other
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with site_at(tmp_path) as made:
-        yield made
-
-
 def at_once(commands: tuple[Server, Server], *orders: Order) -> list[Ended]:
     for running, order in zip(commands, orders, strict=True):
         running.begin(order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from migctl.core.record import JobState
 from migctl.engine.down import stop_jobs
 from migctl.errors import Busy
 from migctl.nvml.simstate import SimState
-from tests.support.crash_server import Order, Server, server
+from tests.support.crash_server import Order, Server
 from tests.support.crashes import Site, site_at
 
 SPEC = {"one": "2g.10gb", "two": "1g.5gb"}
@@ -34,18 +34,6 @@ def delete(store: Path) -> None:
 
 def fill_with_garbage(store: Path) -> None:
     store.write_bytes(b"no database " * 1000)
-
-
-@pytest.fixture(scope="module")
-def commands() -> Iterator[Server]:
-    with server() as running:
-        yield running
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with site_at(tmp_path) as made:
-        yield made
 
 
 def plan_death(site: Site, call: str, nth: int, *, after: bool) -> None:

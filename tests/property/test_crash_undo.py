@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from migctl.errors import Interrupted, MigctlError, PartlyApplied
 from migctl.nvml.codes import Code
 from migctl.nvml.simstate import SimState
-from tests.support.crashes import At, Site, site_at
+from tests.support.crashes import At, Site
 
 SPEC = {"one": "2g.10gb", "two": "1g.5gb"}
 CREATE_GPU = "nvmlDeviceCreateGpuInstanceWithPlacement"
 CREATE_COMPUTE = "nvmlGpuInstanceCreateComputeInstance"
 DESTROY_GPU = "nvmlGpuInstanceDestroy"
 DESTROY_COMPUTE = "nvmlComputeInstanceDestroy"
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with site_at(tmp_path) as made:
-        yield made
 
 
 def plan_error(site: Site, call: str, nth: int, code: Code, *, after: bool) -> None:
