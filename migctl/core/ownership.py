@@ -108,6 +108,6 @@ def in_doubt(record: Record, observed: Observed) -> HostError | None:
     return HostError(
         "instance-in-doubt",
         f"whether {record.profile} at {record.placement} was made for {record.job} cannot be seen: {why}",
-        where=f"GPU {record.gpu_uuid}",
+        where=record.gpu_uuid,
         hint=f"migctl down {record.run}, when the GPU answers again",
     )

@@ -16,7 +16,16 @@ from migctl.nvml import listing, reading
 from migctl.nvml.api import Handle, Nvml
 from migctl.nvml.calls import call_of, naming_calls
 from migctl.nvml.codes import Code, code_of
-from migctl.nvml.errors import WrongPlacement, mode_pending, no_answer, no_mig, no_such_gpu, nvml_error, still_there
+from migctl.nvml.errors import (
+    WrongPlacement,
+    gpu_word,
+    mode_pending,
+    no_answer,
+    no_mig,
+    no_such_gpu,
+    nvml_error,
+    still_there,
+)
 from migctl.nvml.readers import Readers
 
 P = ParamSpec("P")
@@ -186,7 +195,7 @@ class Driver:
                 raise HostError(
                     "no-compute-profile",
                     f"{doing} failed: the driver offers none that takes the whole instance",
-                    where=f"GPU {gpu_uuid}",
+                    where=gpu_word(gpu_uuid),
                     hint="update the NVIDIA driver",
                 )
             made = self._do(doing, gpu_uuid, self._nvml.nvmlGpuInstanceCreateComputeInstance, instance, whole.id)

@@ -108,7 +108,7 @@ class WrongPlacement(HostError):  # noqa: N818 -- reads as the sentence it is
         super().__init__(
             "wrong-placement",
             f"{doing} made profile id {made.profile_id} at {made.placement} instead; {end}",
-            where=f"GPU {made.gpu_uuid}",
+            where=gpu_word(made.gpu_uuid),
             hint="update the NVIDIA driver",
         )
         self.left = None if removed else made
@@ -120,7 +120,7 @@ def still_there(doing: str, gpu: str) -> Busy:
     return Busy(
         "still-there",
         f"{doing}: the driver reported success, but it is still there",
-        where=f"GPU {gpu}",
+        where=gpu_word(gpu),
         hint="repeat the command; if it stays, migctl check tells who holds the GPU",
     )
 
@@ -138,7 +138,7 @@ def nvml_error(code: int, *, call: str, doing: str, gpu: str | None = None) -> M
     return kind(
         name,
         f"{doing} failed: {meaning} (NVML: {code_name(code)} from {call})",
-        where=_gpu(gpu),
+        where=gpu_word(gpu) if gpu is not None else None,
         hint=hint,
         data={"nvml_code": code, "nvml_call": call, "gpu": gpu, "needs_root": code == Code.NO_PERMISSION},
     )
@@ -151,7 +151,7 @@ def no_mig(gpu: str, product: str) -> HostError:
         "no-mig",
         f"{product} has no MIG, says its driver"
         + (": an RTX PRO offers it only in display mode `compute` and from a minimum vBIOS on" if display else ""),
-        where=_gpu(gpu),
+        where=gpu_word(gpu),
         hint="NVIDIA's DisplayModeSelector changes the mode (it can turn a screen black); the MIG User Guide names the vBIOS"
         if display
         else "strategy: shared or sequential runs jobs without MIG",
@@ -184,7 +184,7 @@ def mode_pending(gpu: str, *, wanted: bool, mode: MigMode, activation: int) -> H
     return HostError(
         "mig-mode-pending",
         f"MIG mode is not {word}d yet: {why}; it is {_on(mode.current)} now and {_on(mode.pending)} after a reset",
-        where=_gpu(gpu),
+        where=gpu_word(gpu),
         hint=hint,
         data={"gpu": gpu, "activation": code_name(activation), "current": mode.current, "pending": mode.pending},
     )
@@ -194,8 +194,8 @@ def no_answer(gpu: str, seconds: float) -> HostError:
     """A GPU whose driver call does not return."""
     return HostError(
         "gpu-no-answer",
-        f"{_gpu(gpu)} does not answer: the driver has said nothing for {seconds:g} s",
-        where=_gpu(gpu),
+        f"{gpu_word(gpu)} does not answer: the driver has said nothing for {seconds:g} s",
+        where=gpu_word(gpu),
         hint="look for Xid messages in the kernel log (dmesg); the other GPUs are not concerned",
         data={"gpu": gpu},
     )
@@ -206,14 +206,15 @@ def no_such_gpu(gpu: str) -> HostError:
     return HostError(
         "no-such-gpu",
         "this machine has no such GPU",
-        where=_gpu(gpu),
+        where=gpu_word(gpu),
         hint="migctl status lists the GPUs",
         data={"gpu": gpu},
     )
 
 
-def _gpu(gpu: str | None) -> str | None:
-    return None if gpu is None else f"GPU {gpu}"
+def gpu_word(gpu: str) -> str:
+    """What a GPU is called in an error: `GPU 0` by its index; a UUID (`GPU-5e…`) says itself what it is of."""
+    return gpu if gpu.startswith("GPU-") else f"GPU {gpu}"
 
 
 def _on(on: bool) -> str:

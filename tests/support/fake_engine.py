@@ -45,6 +45,8 @@ class Container:
     launch: Launch
     state: JobState = JobState.STARTING
     exit_code: int | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
     obeys: bool = True
     """Whether it ends at SIGTERM."""
     stuck: bool = False
@@ -124,7 +126,7 @@ class FakeEngine:
             if not self._occupy(found):
                 raise HostError("no-gpu", f"{found.launch.mig_uuid} is not there")
             self.starts[found.launch.token] += 1
-            found.state = JobState.RUNNING
+            found.state, found.started_at = JobState.RUNNING, time.time()
             return self._unit(found)
 
     def units(self, run: str | None, folders: Sequence[str] = ()) -> list[Unit]:
@@ -209,13 +211,13 @@ class FakeEngine:
         """The main process ends with this code; a container that never ran only stays."""
         if container.state is JobState.RUNNING:
             container.state = JobState.SUCCEEDED if code == 0 else JobState.FAILED
-            container.exit_code = code
+            container.exit_code, container.finished_at = code, time.time()
             self._vacate(container)
 
     def reboot(self) -> None:
         """The engine starts again and finds its containers dead."""
         for container in self.running():
-            container.state, container.exit_code = JobState.FAILED, FOUND_DEAD
+            container.state, container.exit_code, container.finished_at = JobState.FAILED, FOUND_DEAD, time.time()
 
     def revive(self) -> None:
         """The next command begins."""
@@ -263,6 +265,8 @@ class FakeEngine:
             state=container.state,
             exit_code=container.exit_code,
             reason=reason,
+            started_at=container.started_at,
+            finished_at=container.finished_at,
             cpus=launch.cpus,
         )
 

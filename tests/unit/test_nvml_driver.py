@@ -353,7 +353,7 @@ def test_a_gpu_without_mig_is_said_to_have_none(path: Path) -> None:
 )
 def test_every_code_has_an_error_with_a_next_step(code: int, kind: type[MigctlError], name: str) -> None:
     error = nvml_error(code, call="nvmlX", doing="doing it", gpu="GPU-1")
-    assert (type(error), error.id, error.where) == (kind, name, "GPU GPU-1")
+    assert (type(error), error.id, error.where) == (kind, name, "GPU-1")
     assert error.message.startswith("doing it failed: ")
     assert error.hint
 
