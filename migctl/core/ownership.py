@@ -90,16 +90,31 @@ def made_by(record: Record, gpu: Gpu) -> Instance | None:
     )
 
 
+def has_open_half(record: Record) -> bool:
+    """Whether the record owns a GPU instance in which it was about to make the compute instance.
+
+    While that cannot be seen nothing is done to it: the open intent is all that makes the compute instance ours.
+    """
+    owned = record.instance
+    return (
+        record.intent is Action.CREATE_COMPUTE_INSTANCE
+        and owned is not None
+        and not owned.foreign
+        and owned.mig_uuid is None
+    )
+
+
 def in_doubt(record: Record, observed: Observed) -> HostError | None:
     """Why nobody can say now whether an open intent to create made its instance; `None` where it is known.
 
     A record in doubt must not be dropped: it is all that tells of the instance when the GPU answers again.
     """
-    if record.intent is not Action.CREATE_GPU_INSTANCE or record.instance is not None:
+    half = has_open_half(record)
+    if not half and (record.intent is not Action.CREATE_GPU_INSTANCE or record.instance is not None):
         return None
     gpu = observed.gpu(record.gpu_uuid)
     if gpu is not None:
-        why = gpu.instances_reason if made_by(record, gpu) is None else None
+        why = gpu.instances_reason if half or made_by(record, gpu) is None else None
     else:
         ours = [error for error in observed.failures if error.data.get("gpu") == record.gpu_uuid]
         why = next((error.message for error in (*ours, *observed.failures)), None)
@@ -107,7 +122,8 @@ def in_doubt(record: Record, observed: Observed) -> HostError | None:
         return None
     return HostError(
         "instance-in-doubt",
-        f"whether {record.profile} at {record.placement} was made for {record.job} cannot be seen: {why}",
+        f"whether {'the compute instance of ' if half else ''}{record.profile} at {record.placement} was made for {record.job} "
+        f"cannot be seen: {why}",
         where=record.gpu_uuid,
         hint=f"migctl down {record.run}, when the GPU answers again",
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from migctl.core.observed import Observed
-from migctl.core.ownership import Standing, standing
+from migctl.core.ownership import Standing, has_open_half, standing
 from migctl.core.record import Action, JobState, Record
 from migctl.core.steps import Chain, chain
 
@@ -93,6 +93,8 @@ def steps_down(record: Record, observed: Observed) -> Chain:
         actions.append(Action.REMOVE_CONTAINER)
     if record.instance is not None and not record.instance.foreign:
         match standing(record.instance, observed):
+            case Standing.UNKNOWN if has_open_half(record):
+                pass
             case Standing.OURS | Standing.UNKNOWN:
                 actions += [Action.DESTROY_COMPUTE_INSTANCE, Action.DESTROY_GPU_INSTANCE]
             case Standing.HALF:

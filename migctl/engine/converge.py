@@ -265,7 +265,7 @@ def _start(
         raise
     if not problems and not shop.cancel.is_set():
         try:
-            problems = unverified(shop, run.name, [chain.job for chain in decision.chains])
+            problems = unverified(shop, run.name, [chain.job for chain in decision.chains], unseen=True)
         except MigctlError as error:
             problems = {"": error}  # what cannot be looked at is not verified
     if problems or shop.cancel.is_set():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from migctl.core.allocation import Assignment
 from migctl.core.cpuset import CpuSet
 from migctl.core.handing import Handing, handings
+from migctl.core.ownership import in_doubt
 from migctl.core.plan import Plan
 from migctl.core.reconcile import steps_down, steps_up
 from migctl.core.record import Action, JobState, Record
@@ -91,7 +92,7 @@ def start_wave(
     shop.ledger.save(list(given.values()), durable=False)
     now.update(given)
     made = [c.job for c in chains if c.job not in outcome.errors and any(step.action in _MAKING for step in c.steps)]
-    errors = {**outcome.errors, **(unverified(shop, run.name, made) if made else {})}
+    errors = {**outcome.errors, **(unverified(shop, run.name, made, unseen=False) if made else {})}
     refused = _take_back(shop, run, errors, now)
     begun = tuple(c.job for c in chains if c.job not in errors and now[c.job].state is not JobState.STARTING)
     return Starting(records=now, started=begun, refused={**skipped, **refused}, blocked=blocked)
@@ -191,7 +192,13 @@ def _take_back(
         record = outcome.records.get(name)
         if record is None:
             continue
-        if _was_refused(broken[name]) and name not in outcome.errors:
+        if in_doubt(broken[name], seen.observed) is not None:
+            refused[name] = (
+                error  # its open intent is all that makes what may be there ours: the next turn goes on with it
+            )
+            now[name] = record
+            continue
+        if _was_refused(broken[name], error) and name not in outcome.errors:
             now[name] = _queued_again(shop, record)
             refused[name] = error
             continue
@@ -209,8 +216,9 @@ def _take_back(
     return refused
 
 
-def _was_refused(record: Record) -> bool:
+def _was_refused(record: Record, error: MigctlError) -> bool:
     """Whether the GPU did not give what was wanted of it, so that it never came to a container."""
     if record.container_id is not None or record.profile_id is None or record.started_at is not None:
         return False
-    return record.instance is None or record.instance.mig_uuid is None
+    # An instance that was made while the driver said no is as good as none: it is destroyed again.
+    return record.instance is None or record.instance.mig_uuid is None or "nvml_call" in error.data

@@ -65,3 +65,19 @@ def test_down_too_keeps_the_record_while_the_gpu_does_not_tell(world: World) -> 
     world.check()
     world.down("one")
     world.check_gone()
+
+
+@pytest.mark.parametrize("times", [2, 3, 5])
+def test_a_compute_instance_that_was_made_unseen_is_known_for_ours_again(world: World, times: int) -> None:
+    """Its creation is carried out, and then the driver fails to tell of it: while it is made, and at the looks after that."""
+    with SimState.edit(world.sim) as state:
+        state.set_fault("nvmlComputeInstanceGetInfo_v2", times=times)
+
+    with pytest.raises(PartlyApplied) as caught:
+        world.up(world.plan("one", {"a": "1g.5gb"}), NO)
+    assert "whether the compute instance of 1g.5gb at 0:1 was made for a cannot be seen" in caught.value.message
+    world.settle()
+    world.check()
+
+    world.down("one")
+    world.check_gone()

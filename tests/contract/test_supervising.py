@@ -116,6 +116,28 @@ def test_an_instance_that_is_not_let_go_is_blocked_room_for_a_while_and_costs_no
     assert records(site)["b"].attempt == 1
 
 
+@pytest.mark.parametrize("nth", range(1, 8))
+@pytest.mark.parametrize("call", ["nvmlComputeInstanceGetInfo_v2", "nvmlGpuInstanceGetInfo"])
+def test_what_was_made_and_could_not_be_seen_is_gone_on_with(site: Site, call: str, nth: int) -> None:
+    """Wherever the driver begins to fail in telling of instances: what a creation has made stays known for ours."""
+    submit(site, plan(site, "one", "two", seconds="300", max_parallel=None, stagger_s=0.001))
+    with SimState.edit(site.sim) as state:
+        state.set_fault(call, nth=nth, times=4)
+    memory = Memory()
+    turn(site, memory)
+    with SimState.edit(site.sim) as state:
+        state.faults.clear()
+    memory.put_off.clear()
+    turn(site, memory)
+
+    assert states(site) == {"one": "running", "two": "running"}
+    owned = [r.instance.gi_id for r in records(site).values() if r.instance is not None]
+    assert sorted(owned) == sorted(instance.gi_id for instance in site.gpu_instances())
+    assert records(site)["two"].attempt == 1
+    site.down()
+    assert site.gpu_instances() == []
+
+
 def test_a_pause_before_another_attempt_is_told(site: Site) -> None:
     submit(site, changed(plan(site, "flaky", "next"), "flaky", command=FAILS, retries=1))
     memory = Memory()
