@@ -23,6 +23,8 @@ class Run:
     created_at: float | None = None
     ended_at: float | None = None
     """When `down` finished; such a run keeps only its history and logs."""
+    engine: str = "local"
+    """Where its jobs run; on a cluster (`slurm`, `kubernetes`) they have no records here but one for all: `ClusterRun`."""
     mig_enabled: tuple[str, ...] = ()
     """UUIDs of GPUs whose MIG mode this run turned on."""
 

@@ -13,6 +13,7 @@ from migctl.core.run import Run
 from migctl.store.form import Form, form, shown
 
 if TYPE_CHECKING:
+    from migctl.core.clusterrun import ClusterRun
     from migctl.core.submission import Submission
 
 FORMAT = 1
@@ -87,6 +88,16 @@ def decode_submission(text: str | bytes) -> Submission:
     return _submission().decode(_opened(_parsed(text), "submission"))
 
 
+def encode_cluster(run: ClusterRun) -> str:
+    """A run on a cluster as one line of ASCII JSON."""
+    return _text("cluster", _cluster().encode(run))
+
+
+def decode_cluster(text: str | bytes) -> ClusterRun:
+    """Read what `encode_cluster` wrote. Raises as `decode_record`."""
+    return _cluster().decode(_opened(_parsed(text), "cluster"))
+
+
 def _text(key: str, value: object) -> str:
     return json.dumps({"version": FORMAT, key: value}, separators=(",", ":"), allow_nan=False)
 
@@ -137,3 +148,10 @@ def _submission() -> Form[Submission]:
     from migctl.core.submission import Submission
 
     return form(Submission)
+
+
+@cache
+def _cluster() -> Form[ClusterRun]:
+    from migctl.core.clusterrun import ClusterRun
+
+    return form(ClusterRun)

@@ -1,4 +1,4 @@
-"""Two files a run that has a queue: the plan as it was submitted, and what the user said about its jobs since."""
+"""Files of a run beside its jobs: the plan as it was submitted, what the user said about its queue, what a cluster has of it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,28 @@ from typing import TYPE_CHECKING, TypeVar
 from migctl.core.course import Course, Span
 from migctl.core.entries import Queue
 from migctl.errors import HostError
-from migctl.store.codec import TooNew, decode_queue, decode_submission, encode_queue, encode_submission
+from migctl.store.codec import (
+    TooNew,
+    decode_cluster,
+    decode_queue,
+    decode_submission,
+    encode_cluster,
+    encode_queue,
+    encode_submission,
+)
 from migctl.store.failure import too_new
 from migctl.store.folders import Folders, checked_name
 from migctl.store.owner_files import RUNS, Draft, OwnerFiles
 
 if TYPE_CHECKING:
+    from migctl.core.clusterrun import ClusterRun
     from migctl.core.submission import Submission
 
 SUBMISSION = "@plan.json"
 QUEUE = "@queue.json"
 WAITS = "@waits.json"
 COURSE = "@course.json"
+CLUSTER = "@cluster.json"
 """Names that no job can have, since they stand among the jobs' folders."""
 _LARGEST_BYTES = 256 * 1024 * 1024
 """10,000 jobs take about 3 MiB, and each may have a large environment."""
@@ -108,6 +118,15 @@ class Submissions:
         spans = {name: [span.start, span.end, span.reason] for name, span in course.jobs.items()}
         told = {"ends_at": course.ends_at, "reason": course.reason, "jobs": spans}
         with self._staged([self._draft(run, COURSE, json.dumps(told, separators=(",", ":")))], durable=False):
+            pass
+
+    def cluster(self, run: str) -> ClusterRun | None:
+        """What a cluster has of this run, if one was given it. Raises as `queue`."""
+        return self._read(run, CLUSTER, decode_cluster)
+
+    def save_cluster(self, run: ClusterRun) -> None:
+        """Write durably what a cluster has of a run. Raises as `submit`."""
+        with self._staged([self._draft(run.run, CLUSTER, encode_cluster(run))], durable=True):
             pass
 
     def submit(self, run: str, submission: Submission, queue: Queue) -> None:
