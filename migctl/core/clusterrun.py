@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from migctl.core.clusters import EngineName
+from migctl.core.cpuset import CpuSet
 from migctl.core.record import JobState
 
 
@@ -14,6 +15,8 @@ class ClusterJob:
     """One job of such a run, as it was handed over and as it was seen last. Times are Unix seconds."""
 
     name: str
+    origin: str = ""
+    """The key under `jobs:` that it came from."""
     digest: str
     """Keyed digest of the job's own resolved keys: sameness over two `up`s."""
     unit: str = ""
@@ -27,7 +30,11 @@ class ClusterJob:
     """Logical CPUs asked for."""
     num_workers: int = 0
     """As expected; the job counts them itself from the CPUs that it gets."""
+    cpuset: CpuSet = CpuSet()
+    """The CPUs that it really got, as it told at its start."""
     grace_s: float = 60.0
+    timeout_s: float | None = None
+    needs: tuple[str, ...] = ()
     state: JobState = JobState.QUEUED
     exit_code: int | None = None
     reason: str | None = None

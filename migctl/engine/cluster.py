@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 from migctl.core.clusterrun import ClusterJob, ClusterRun
 from migctl.core.clusters import EngineName
-from migctl.core.clusterturns import Turn
-from migctl.core.plan import Plan
-from migctl.engine.session import Session
-from migctl.errors import Notice, PlanError
+from migctl.errors import PlanError
+
+if TYPE_CHECKING:
+    from migctl.core.clusterturns import Turn
+    from migctl.core.plan import Plan
+    from migctl.engine.session import Session
+    from migctl.errors import Notice
 
 
 class ClusterEngine(Protocol):
@@ -27,7 +30,11 @@ class ClusterEngine(Protocol):
     """Seconds between two looks while somebody waits or follows: often enough for people, seldom enough for the cluster."""
 
     def place(self, plan: Plan) -> str:
-        """The cluster that the plan's jobs would go to, for `ClusterRun.place`."""
+        """The cluster that the plan's jobs would go to, for `ClusterRun.place`.
+
+        Methods that get a `ClusterRun` act on the cluster that stands there. An engine whose programs belong to one cluster
+        only raises HostError `another-cluster` where that is another one: it would take all jobs for lost.
+        """
 
     def turns(self, plan: Plan) -> tuple[Sequence[Turn], Sequence[Notice]]:
         """The plan's jobs as this cluster takes them, each with its share of a node, in an order in which they can be handed over.
@@ -56,9 +63,23 @@ class ClusterEngine(Protocol):
         """Every job as it is now; one of which the cluster knows nothing and that left no end of its own is lost."""
 
     def logs(
-        self, run: ClusterRun, job: str, *, follow: bool, tail: int | None, timestamps: bool, cancel: threading.Event
+        self,
+        run: ClusterRun,
+        job: str,
+        *,
+        follow: bool,
+        tail: int | None,
+        since: float | None,
+        timestamps: bool,
+        cancel: threading.Event,
     ) -> Iterator[bytes]:
-        """What the job has written, in chunks; with `follow` until it has ended. A job that has not begun has nothing."""
+        """What the job has written, in chunks; with `follow` until it has ended. A job that has not begun has nothing.
+
+        Args:
+            tail: only the last so many lines.
+            since: only what was written after this time (Unix seconds), where the cluster knows times.
+            timestamps: with times, where the cluster knows them.
+        """
 
     def stop(self, run: ClusterRun, jobs: Collection[str], *, grace_s: float | None, cancel: threading.Event) -> None:
         """End these jobs, waiting ones too, and return when they have ended; nothing else of them is removed.
@@ -91,6 +112,7 @@ def cluster_engine(session: Session, name: EngineName, folder: Path) -> ClusterE
     """
     match name:
         case EngineName.SLURM | EngineName.KUBERNETES:
+| EngineName.KUBERNETES:
             raise PlanError(
                 "not-available-yet",
                 f"engine: {name} is not available yet",
