@@ -112,7 +112,6 @@ def cluster_engine(session: Session, name: EngineName, folder: Path) -> ClusterE
     """
     match name:
         case EngineName.SLURM | EngineName.KUBERNETES:
-| EngineName.KUBERNETES:
             raise PlanError(
                 "not-available-yet",
                 f"engine: {name} is not available yet",
