@@ -23,6 +23,8 @@ class Answer:
     """Its standard output as it is."""
     text: str
     """The beginning of both of its outputs, on one line."""
+    errors: str = ""
+    """Its standard error as it is."""
 
     @property
     def ok(self) -> bool:
@@ -42,8 +44,8 @@ def with_system_path(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, "PATH": f"{environ.get('PATH') or os.defpath}:{_SYSTEM}"}
 
 
-def ask(words: Sequence[str], environ: Mapping[str, str], timeout_s: float) -> Answer:
-    """Run a program, looked for on the PATH of `environ`, to its end.
+def ask(words: Sequence[str], environ: Mapping[str, str], timeout_s: float, given: bytes | None = None) -> Answer:
+    """Run a program, looked for on the PATH of `environ`, to its end; `given` is its standard input.
 
     Ctrl-C in the terminal does not reach it, so that it is never left half done.
     """
@@ -52,7 +54,8 @@ def ask(words: Sequence[str], environ: Mapping[str, str], timeout_s: float) -> A
         done = subprocess.run(
             [program, *words[1:]],
             env=dict(environ) | {"LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if given is None else None,
+            input=given,
             capture_output=True,
             timeout=timeout_s,
             check=False,
@@ -68,4 +71,6 @@ def ask(words: Sequence[str], environ: Mapping[str, str], timeout_s: float) -> A
 def _answer(code: int, output: bytes, errors: bytes) -> Answer:
     text = " ".join((output + b" " + errors).decode("utf-8", "replace").split())
     printable = "".join(sign if sign.isprintable() else "?" for sign in text)
-    return Answer(code, output.decode("utf-8", "replace"), printable[:_MOST_CHARACTERS])
+    return Answer(
+        code, output.decode("utf-8", "replace"), printable[:_MOST_CHARACTERS], errors.decode("utf-8", "replace")
+    )

@@ -20,7 +20,9 @@ class ClusterJob:
     digest: str
     """Keyed digest of the job's own resolved keys: sameness over two `up`s."""
     unit: str = ""
-    """What the cluster calls the whole that the job is in: Slurm's job id, the name of a Kubernetes Job. Nothing: not known to be there."""
+    """What the cluster calls the whole that the job is in: Slurm's job id, the name of a Kubernetes Job; nothing: none known."""
+    uid: str = ""
+    """What tells this very unit from a later one of the same name, where the cluster has such a thing."""
     index: int | None = None
     """The job's number in that whole, where it is an array or an Indexed Job."""
     attempt: int = 1

@@ -19,6 +19,8 @@ class Link:
     """A single member; `None`: all of them."""
     success: bool = True
     """They must have succeeded; else it is enough that they have ended."""
+    there: bool = False
+    """It is no group of these: `group` is the name of a single job that the cluster has already."""
 
 
 @dataclass(frozen=True, slots=True)

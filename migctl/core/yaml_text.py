@@ -149,3 +149,20 @@ def _literal_head(text: str) -> str:
 
 def _literal_lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
+
+
+Plain = str | int | bool | None | Sequence["Plain"] | Mapping[str, "Plain"]
+"""A value without comments, as JSON has them."""
+
+
+def plain(value: Value) -> Plain:
+    """The value without its comments, with text as plain text."""
+    while isinstance(value, Noted):
+        value = value.value
+    if isinstance(value, Lines):
+        return value.text
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(item) for item in value]
+    return value

@@ -111,7 +111,11 @@ def cluster_engine(session: Session, name: EngineName, folder: Path) -> ClusterE
         PlanError: there is no such engine yet.
     """
     match name:
-        case EngineName.SLURM | EngineName.KUBERNETES:
+        case EngineName.KUBERNETES:
+            from migctl.engine.kubernetes import KubernetesEngine
+
+            return KubernetesEngine(session, folder)
+        case EngineName.SLURM:
             raise PlanError(
                 "not-available-yet",
                 f"engine: {name} is not available yet",

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from migctl.core.choices import RuntimeName
 from migctl.core.clusterjobs import Group
 from migctl.core.clusters import KubernetesSettings, MigStrategy
 from migctl.core.clusterturns import Link, Turn
+from migctl.core.kubernetes_objects import QUEUE
 from migctl.core.plan import Plan
 from migctl.core.yaml_text import Noted, Value, document
 from migctl.errors import PlanError
 from migctl.render.exported import Exporter
+from migctl.render.kubernetes_marks import Marks
 from migctl.render.kubernetes_pod import pod_spec
-from migctl.render.kubernetes_values import annotations_of, label_value
+from migctl.render.kubernetes_values import annotations_of, dns_name, label_value
 
 LONGEST_NAME = 52
 """Of a Job: its pods' host names add `-` and an index, and are at most 63 characters long."""
 PART_OF = "app.kubernetes.io/part-of"
 MANAGED_BY = "app.kubernetes.io/managed-by"
-_QUEUE = "kueue.x-k8s.io/queue-name"
 
 
-def manifests(plan: Plan, turns: Sequence[Turn], exporter: Exporter, *, product: str = "") -> tuple[Value, ...]:
+def manifests(
+    plan: Plan, turns: Sequence[Turn], exporter: Exporter, *, product: str = "", marks: Marks | None = None
+) -> tuple[Value, ...]:
     """Every object, in the order in which they are applied.
 
     Args:
@@ -31,17 +35,20 @@ def manifests(plan: Plan, turns: Sequence[Turn], exporter: Exporter, *, product:
         turns: the groups and what each waits for.
         exporter: whose pods run as him where a job names no user.
         product: product name of the nodes' GPUs, for `single`, where it is known.
+        marks: for what migctl itself applies; `None`: for an export.
 
     Raises:
         PlanError: it cannot be said, or the device plugin's strategy has to be told.
     """
+    check_images(plan)
     check_strategy(plan, [turn.group for turn in turns])
-    names = job_names(plan, [turn.group for turn in turns])
-    claims = {group.profile: _claim(group.profile, plan.kubernetes) for group in (t.group for t in turns)}
+    names = marks.names if marks is not None else job_names(plan, [turn.group for turn in turns])
+    asked = dict.fromkeys(turn.group.profile for turn in turns)
+    claims = {profile: _claim(profile, plan, marks) for profile in asked}
     made: list[Value] = list(claims.values()) if plan.kubernetes.dra else []
     for turn in turns:
-        waits = tuple(_wait(link, names) for link in turn.after)
-        made.append(Noted(_job(plan, turn, names[turn.group.name], exporter, product), above=waits))
+        waits = tuple(_wait(link, names) for link in turn.after) if marks is None else ()
+        made.append(Noted(_job(plan, turn, names[turn.group.name], exporter, product, marks), above=waits))
     return tuple(made)
 
 
@@ -57,6 +64,25 @@ def manifest_text(objects: Iterable[Value], above: Sequence[str]) -> str:
     texts = [document(one) for one in objects]
     heading = "".join(f"# {line}".rstrip() + "\n" for line in above)
     return heading + "---\n".join(texts)
+
+
+def check_images(plan: Plan) -> None:
+    """Whether every job has an image.
+
+    Raises:
+        PlanError: with the names of those that have none.
+    """
+    bare = [job for job in plan.jobs if job.image is None]
+    if not bare:
+        return
+    names = list(dict.fromkeys(job.origin for job in bare))
+    whose = f"job {names[0]} has" if len(names) == 1 else f"jobs {', '.join(names)} have"
+    raise PlanError(
+        "image-missing",
+        f"{whose} no image, and Kubernetes runs nothing but containers",
+        where=bare[0].where,
+        hint="add image" + (", and delete runtime: process" if plan.runtime is RuntimeName.PROCESS else ""),
+    )
 
 
 def check_strategy(plan: Plan, groups: Sequence[Group]) -> None:
@@ -94,8 +120,12 @@ def resource_name(profile: str | None, strategy: MigStrategy | None) -> str:
     return f"nvidia.com/mig-{profile.replace('+', '.')}"
 
 
-def job_names(plan: Plan, groups: Sequence[Group]) -> dict[str, str]:
-    """Group → the name of its Job: a DNS label of its own in the namespace."""
+def job_names(plan: Plan, groups: Sequence[Group], taken: Collection[str] = ()) -> dict[str, str]:
+    """Group → the name of its Job: a DNS label of its own in the namespace.
+
+    Args:
+        taken: names that Jobs of earlier attempts have.
+    """
     found: dict[str, str] = {}
     for group in groups:
         exact = f"{plan.name}-{group.name}"
@@ -103,23 +133,34 @@ def job_names(plan: Plan, groups: Sequence[Group]) -> dict[str, str]:
         if len(plain) > LONGEST_NAME or plain in found.values():
             digest = hashlib.blake2b(exact.encode(), digest_size=3).hexdigest()
             plain = f"{plain[: LONGEST_NAME - 7].rstrip('-')}-{digest}"
+        attempt = 1
+        first = plain
+        while plain in taken or plain in found.values():
+            attempt += 1
+            plain = f"{first[: LONGEST_NAME - len(f'-again{attempt}')].rstrip('-')}-again{attempt}"
         found[group.name] = plain
     return found
 
 
-def _job(plan: Plan, turn: Turn, name: str, exporter: Exporter, product: str) -> Value:
+def _job(plan: Plan, turn: Turn, name: str, exporter: Exporter, product: str, marks: Marks | None) -> Value:
     group, job, settings = turn.group, turn.group.first, plan.kubernetes
+    held = marks is not None and group.name in marks.held
     labels: dict[str, Value] = {
         "app.kubernetes.io/name": label_value(group.name),
         PART_OF: label_value(plan.name),
         MANAGED_BY: "migctl",
+        **(marks.labels if marks is not None else {}),
     }
     metadata: dict[str, Value] = {"name": name}
     if settings.namespace:
         metadata["namespace"] = settings.namespace
-    metadata["labels"] = {**labels, **({_QUEUE: settings.queue} if settings.queue else {})}
+    metadata["labels"] = {**labels, **({QUEUE: settings.queue} if settings.queue and not held else {})}
+    if marks is not None:
+        metadata["annotations"] = dict(marks.annotations[group.name])
     spec: dict[str, Value] = {}
-    if settings.queue:
+    if held:
+        spec["suspend"] = True
+    elif settings.queue:
         spec["suspend"] = Noted(True, beside="Kueue starts it when its queue has room")
     if group.array:
         several = len(group.members)
@@ -135,16 +176,16 @@ def _job(plan: Plan, turn: Turn, name: str, exporter: Exporter, product: str) ->
     template: dict[str, Value] = {"labels": dict(labels)}
     if told := annotations_of(job.labels):
         template["annotations"] = told
-    pod = pod_spec(plan, group, exporter, _devices(group, settings), _selector(group, settings, product))
+    pod = pod_spec(plan, group, exporter, _devices(group, plan), _selector(group, settings, product))
     spec["template"] = {"metadata": template, "spec": pod}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
-def _devices(group: Group, settings: KubernetesSettings) -> dict[str, Value]:
+def _devices(group: Group, plan: Plan) -> dict[str, Value]:
     """The container's extended resources, or the pod's claim."""
-    if settings.dra:
-        return {"claim": _claim_name(group.profile)}
-    return {resource_name(group.profile, settings.mig_strategy): 1}
+    if plan.kubernetes.dra:
+        return {"claim": _claim_name(plan, group.profile)}
+    return {resource_name(group.profile, plan.kubernetes.mig_strategy): 1}
 
 
 def _selector(group: Group, settings: KubernetesSettings, product: str) -> dict[str, str]:
@@ -155,20 +196,23 @@ def _selector(group: Group, settings: KubernetesSettings, product: str) -> dict[
     return selector
 
 
-def _claim_name(profile: str | None) -> str:
-    return f"mig-{re.sub(r'[^a-z0-9.-]', '.', profile)}" if profile is not None else "whole-gpu"
+def _claim_name(plan: Plan, profile: str | None) -> str:
+    """Of the run's own: whoever removes a run takes it away, too."""
+    device = f"mig-{re.sub(r'[^a-z0-9.-]', '.', profile)}" if profile is not None else "whole-gpu"
+    return f"{dns_name(plan.name)}-{device}"
 
 
-def _claim(profile: str | None, settings: KubernetesSettings) -> Value:
+def _claim(profile: str | None, plan: Plan, marks: Marks | None) -> Value:
     """A device for each pod, from NVIDIA's DRA driver."""
     request: dict[str, Value] = {"deviceClassName": "mig.nvidia.com" if profile is not None else "gpu.nvidia.com"}
     if profile is not None:
         expression = f"device.attributes['gpu.nvidia.com'].profile == '{profile}'"
         request["selectors"] = [{"cel": {"expression": expression}}]
-    metadata: dict[str, Value] = {"name": _claim_name(profile)}
-    if settings.namespace:
-        metadata["namespace"] = settings.namespace
-    metadata["labels"] = {MANAGED_BY: "migctl"}
+    metadata: dict[str, Value] = {"name": _claim_name(plan, profile)}
+    if plan.kubernetes.namespace:
+        metadata["namespace"] = plan.kubernetes.namespace
+    own = marks.labels if marks is not None else {}
+    metadata["labels"] = {PART_OF: label_value(plan.name), MANAGED_BY: "migctl", **own}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",

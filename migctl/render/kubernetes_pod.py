@@ -13,10 +13,11 @@ from migctl.core.yaml_text import Lines, Noted, Value
 from migctl.errors import PlanError
 from migctl.render.at_start import share_script
 from migctl.render.exported import Exporter, argv
-from migctl.render.kubernetes_values import dns_name, literal, quantity
+from migctl.render.kubernetes_values import dns_name, literal, quantity, too_many
 from migctl.render.shell_words import is_name, word, words
 
 _CONTAINER = "job"
+_MOST_BYTES = 1 << 20
 _PULL = {"missing": "IfNotPresent", "always": "Always", "never": "Never"}
 
 
@@ -33,16 +34,9 @@ def pod_spec(
         selector: labels of the nodes.
 
     Raises:
-        PlanError: there is no image, or no command to set variables for.
+        PlanError: there is no command to set variables for.
     """
     job, settings = group.first, plan.kubernetes
-    if job.image is None:
-        raise PlanError(
-            "image-missing",
-            f"job {job.name} has no image, and Kubernetes runs nothing but containers",
-            where=job.where,
-            hint="add image, and delete runtime: process",
-        )
     mounts, volumes = _volumes(group)
     optional: dict[str, Value] = {
         "serviceAccountName": settings.service_account,
@@ -65,6 +59,8 @@ def pod_spec(
         **{key: value for key, value in optional.items() if value},
         "containers": [_container(plan, group, exporter, devices, mounts)],
         "volumes": volumes,
+        # Nodes with GPUs are commonly tainted so (GKE by itself); the admission plugin ExtendedResourceToleration adds the same.
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
     }
 
 
@@ -75,7 +71,10 @@ def _container(
     container: dict[str, Value] = {"name": _CONTAINER, "image": job.image, "imagePullPolicy": _PULL[job.pull_policy]}
     script = _script(group)
     if script is not None:
+        # One text for each job: a single one of more than 128 KiB cannot be given to a program (execve(2), MAX_ARG_STRLEN).
         whole: list[Value] = ["sh", "-c", Lines(script)]
+        if group.array:
+            whole += ["job", *map(Lines, _members(group))]
         if job.entrypoint is not None:
             container["command"] = whole
         else:
@@ -119,18 +118,32 @@ def _script(group: Group) -> str | None:
     text += "case ${NVIDIA_VISIBLE_DEVICES-} in MIG-*) MIGCTL_MIG_UUID=$NVIDIA_VISIBLE_DEVICES ;; *) MIGCTL_MIG_UUID= ;; esac\n"
     text += "export MIGCTL_MIG_UUID\n"
     if not group.array:
-        return text + _member(group.first, "") + 'exec "$@"\n'
-    cases = "".join(f"{n})\n{_member(job, '    ')}    ;;\n" for n, job in enumerate(group.members))
-    return f'{text}case $JOB_COMPLETION_INDEX in\n{cases}esac\nexec "$@"\n'
+        return text + _member(group.first) + 'exec "$@"\n'
+    return (
+        text
+        + '# Behind this script stands the text of each index.\nshift "$JOB_COMPLETION_INDEX"\neval "$1"\nexec "$@"\n'
+    )
 
 
-def _member(job: Job, indent: str) -> str:
+def _members(group: Group) -> list[str]:
+    """Variables and command of each index.
+
+    Raises:
+        PlanError: together they are more than an API server keeps in one object (etcd: 1.5 MiB).
+    """
+    texts = [_member(job) for job in group.members]
+    if sum(map(len, texts)) > _MOST_BYTES:
+        raise too_many(group)
+    return texts
+
+
+def _member(job: Job) -> str:
     """Kubernetes would replace `$(NAME)` in the job's own words; in ours it finds no name of a variable."""
     lines = [f"export MIGCTL_JOB={word(job.name)}"]
     lines += [f"export {name}={word(literal(value))}" for name, value in job.environment if is_name(name)]
     odd = [f"{name}={value}" for name, value in job.environment if not is_name(name)]
     lines.append(f"set -- {words(map(literal, [*(['env', *odd] if odd else []), *argv(job)]))}")
-    return "".join(f"{indent}{line}\n" for line in lines)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _environment(plan: Plan, group: Group, exporter: Exporter, *, counted: bool) -> list[Value]:

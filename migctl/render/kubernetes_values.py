@@ -6,6 +6,9 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from migctl.core.clusterjobs import Group
+from migctl.errors import PlanError
+
 _ANNOTATION = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 )
@@ -47,3 +50,13 @@ def quantity(size_bytes: int) -> str:
     if size_bytes % _GIB == 0:
         return f"{size_bytes // _GIB}Gi"
     return f"{-(-size_bytes // _MIB)}Mi"
+
+
+def too_many(group: Group) -> PlanError:
+    """Its jobs are more text than an API server keeps in one object."""
+    return PlanError(
+        "too-many-in-one",
+        f"the {len(group.members)} jobs of {group.name} are too much text for one object of Kubernetes",
+        where=group.first.where,
+        hint="make several keys under jobs of it",
+    )

@@ -15,6 +15,10 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 _QUALIFIED = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
 _ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_LONGEST_WORD = 1 << 17
+"""Of one argument, MAX_ARG_STRLEN: no refusal of the server, but no container starts with a longer one."""
+_MOST_NOTES = 1 << 18
+"""Characters of an object's annotations together."""
 
 
 def refusals(one: Mapping[str, Any]) -> list[str]:
@@ -50,6 +54,8 @@ def _labels(metadata: Mapping[str, Any]) -> Iterator[str]:
     for key, value in metadata.get("labels", {}).items():
         if not _QUALIFIED.fullmatch(key) or not isinstance(value, str) or not _LABEL_VALUE.fullmatch(value):
             yield f"label {key}: {value!r}"
+    if sum(len(key) + len(str(value)) for key, value in metadata.get("annotations", {}).items()) > _MOST_NOTES:
+        yield "annotations: Too long"
     for key, value in metadata.get("annotations", {}).items():
         if not _QUALIFIED.fullmatch(key) or not isinstance(value, str):
             yield f"annotation {key}: {value!r}"
@@ -80,6 +86,8 @@ def _container(container: Mapping[str, Any], volumes: set[str], claims: set[str]
         yield "a mount without its volume"
     if {claim["name"] for claim in resources.get("claims", [])} - claims:
         yield "a claim that the pod has not"
+    if any(len(word.encode()) >= _LONGEST_WORD for word in (*container.get("command", ()), *container.get("args", ()))):
+        yield "argument list too long (execve)"
     names = [entry["name"] for entry in container.get("env", [])]
     if not all(map(_ENV_NAME.fullmatch, names)):
         yield f"env {names}"

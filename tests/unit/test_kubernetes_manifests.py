@@ -30,6 +30,8 @@ PLANS = {
     "'Data_1:/b', /c, {type: tmpfs, target: /d}]}, b: {image: i, profile: 2g.10gb, command: x}}",
     "labels": "name: l\nkubernetes: {mig_strategy: single}\njobs: {a: {image: i, profile: 1g.5gb, command: x, labels: "
     "{a.b/c: 'all 1g', 'odd key!': y}, user: ada, cap_add: [CAP_SYS_NICE], group_add: ['20', video]}}",
+    "thousand": "name: t\nkubernetes: {mig_strategy: mixed}\njobs: {a: {image: i, profile: 1g.5gb, replicas: 1000, "
+    f"command: [python, train.py, --note, {'x' * 200}]}}}}",
     "claims": "name: c\nkubernetes: {dra: true}\njobs: {a: {image: i, profile: 1g.5gb+me, command: x}, "
     "b: {image: i, profile: 1g.5gb, command: x}}",
 }

@@ -1,0 +1,609 @@
+"""A stand-in for kubectl and the cluster behind it: objects in a file, and no kinder than an API server of 1.36 with its
+scheduler, Job controller and kubelets is (facts/kubernetes: what those were seen to say).
+
+Run as a program; `KUBECTL_CLUSTER` names the file. The texts of errors are those of kubectl 1.36 and kube-apiserver 1.36.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import fcntl
+import json
+import os
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IMMUTABLE = ("completionMode", "selector", "template", "backoffLimitPerIndex", "manualSelector")
+FLAGS = {
+    "apply": {"--server-side", "--field-manager=", "--validate=", "-f", "-o", "--dry-run="},
+    "get": {"-l", "-o", "--field-selector="},
+    "patch": {"--type=", "--field-manager=", "-o", "-p"},
+    "delete": {"--raw=", "-f", "-l", "--wait=", "-o"},
+    "logs": {"--container=", "--follow", "--tail=", "--since-time=", "--timestamps"},
+    "config": {"-o"},
+}
+Object = dict[str, Any]
+
+
+class Refused(Exception):  # noqa: N818 -- reads as the sentence it is
+    """What stands on stderr; the exit code is 1."""
+
+
+def now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def server(reason: str, text: str) -> Refused:
+    return Refused(f"Error from server ({reason}): {text}")
+
+
+class Cluster:
+    """The state, changed by one command."""
+
+    def __init__(self, state: Object) -> None:
+        self.state = state
+
+    # What is there.
+
+    def kind(self, kind: str, namespace: str) -> list[Object]:
+        return [
+            o for o in self.state["objects"] if o["kind"] == kind and o["metadata"].get("namespace", "") == namespace
+        ]
+
+    def find(self, kind: str, namespace: str, name: str) -> Object | None:
+        return next((o for o in self.kind(kind, namespace) if o["metadata"]["name"] == name), None)
+
+    def allowed(self, verb: str, resource: str, namespace: str, name: str = "") -> None:
+        if f"{verb} {resource}" in self.state["forbidden"]:
+            group, dot = ("batch", ".batch") if resource == "jobs" else ("", "")
+            what = f'{resource}{dot} "{name}"' if name else f"{resource}{dot}"
+            where = "at the cluster scope" if resource == "nodes" else f'in the namespace "{namespace}"'
+            raise server(
+                "Forbidden",
+                f'{what} is forbidden: User "ada" cannot {verb} resource "{resource}" in API group "{group}" {where}',
+            )
+
+    def in_namespace(self, namespace: str) -> None:
+        if namespace not in self.state["namespaces"]:
+            raise server("NotFound", f'namespaces "{namespace}" not found')
+
+    # Server-side apply.
+
+    def apply(self, given: Object, namespace: str, manager: str, *, dry_run: bool) -> str:
+        kind, metadata = given["kind"], given["metadata"]
+        plural = {"Job": "jobs", "ResourceClaimTemplate": "resourceclaimtemplates"}[kind]
+        if metadata.get("namespace", namespace) != namespace:
+            own = metadata["namespace"]
+            raise Refused(
+                f'error: the namespace from the provided object "{own}" does not match the namespace "{namespace}". '
+                f"You must pass '--namespace={own}' to perform this operation."
+            )
+        if kind == "ResourceClaimTemplate" and not self.state["dra"]:
+            raise Refused(
+                f'error: resource mapping not found for name: "{metadata["name"]}" namespace: "{namespace}" from "STDIN": '
+                'no matches for kind "ResourceClaimTemplate" in version "resource.k8s.io/v1"\nensure CRDs are installed first'
+            )
+        self.in_namespace(namespace)
+        self.allowed("patch", plural, namespace, metadata["name"])
+        self._strict(given, namespace)
+        from tests.support.kubernetes_rules import refusals
+
+        if wrong := refusals(given):
+            raise Refused(f'The {kind} "{metadata["name"]}" is invalid: {wrong[0]}')
+        old = self.find(kind, namespace, metadata["name"])
+        quota = self.state["job_quota"]
+        if kind == "Job" and old is None and quota is not None and len(self.kind("Job", namespace)) >= quota:
+            raise server(
+                "Forbidden",
+                f'jobs.batch "{metadata["name"]}" is forbidden: exceeded quota: few, requested: count/jobs.batch=1, '
+                f"used: count/jobs.batch={quota}, limited: count/jobs.batch={quota}",
+            )
+        if old is not None:
+            self._conflicts(old, given, manager)
+            changed = [field for field in IMMUTABLE if kind == "Job" and not _same(old["spec"], given["spec"], field)]
+            if changed:
+                raise Refused(
+                    f'The Job "{metadata["name"]}" is invalid: spec.{changed[0]}: Invalid value: {{...}}: field is immutable'
+                )
+        if not dry_run:
+            self._store(old, copy.deepcopy(given), namespace, manager)
+        group = {"Job": "job.batch", "ResourceClaimTemplate": "resourceclaimtemplate.resource.k8s.io"}[kind]
+        return f"{group}/{metadata['name']}"
+
+    def _strict(self, given: Object, namespace: str) -> None:
+        """Unknown fields, by the server's own schema; kubernetes_validate checks the rest elsewhere, and takes a second to load."""
+        with Path(self.state["schema"]).open() as file:
+            definitions = json.load(file)["$defs"]
+        group, _, version = given["apiVersion"].partition("/")
+        name = {"batch": "io.k8s.api.batch", "resource.k8s.io": "io.k8s.api.resource"}[
+            group
+        ] + f".{version}.{given['kind']}"
+        unknown = next(_unknown(given, {"$ref": f"#/$defs/{name}"}, definitions, ""), None)
+        if unknown is not None:
+            what = f"{namespace}/{given['metadata']['name']}; {given['apiVersion']}, Kind={given['kind']}"
+            raise Refused(
+                f"Error from server: failed to create typed patch object ({what}): {unknown}: field not declared in schema"
+            )
+
+    def _conflicts(self, old: Object, given: Object, manager: str) -> None:
+        theirs = [(f, m) for f, m in old["metadata"].get("x-managers", {}).items() if m != manager]
+        for field, owner in theirs:
+            if field in given["spec"] and given["spec"][field] != old["spec"].get(field):
+                raise Refused(
+                    f'error: Apply failed with 1 conflict: conflict with "{owner}" using batch/v1: .spec.{field}\n'
+                    "Please review the fields above--they currently have other managers. Here\nare the ways you can resolve"
+                )
+
+    def _store(self, old: Object | None, new: Object, namespace: str, manager: str) -> None:
+        metadata = new["metadata"]
+        if old is not None:
+            for notes in ("labels", "annotations"):
+                if notes in metadata:
+                    old["metadata"][notes] = {**old["metadata"].get(notes, {}), **metadata[notes]}
+            old["spec"].update(new["spec"])
+            return
+        metadata |= {"namespace": namespace, "uid": str(uuid.uuid4()), "creationTimestamp": now()}
+        if new["kind"] == "Job":
+            metadata["x-managers"] = dict.fromkeys(new["spec"], manager)
+            spec = new["spec"]
+            spec.setdefault("suspend", False)
+            spec.setdefault("completions", 1)
+            spec.setdefault("parallelism", 1)
+            spec.setdefault("completionMode", "NonIndexed")
+            if "backoffLimitPerIndex" not in spec:
+                spec.setdefault("backoffLimit", 6)
+            new["status"] = {}
+        self.state["objects"].append(new)
+
+    # Patch and delete.
+
+    def patch(self, resource: str, name: str, namespace: str, change: Object) -> None:
+        self.in_namespace(namespace)
+        kind = {"jobs.batch": "Job", "workloads.kueue.x-k8s.io": "Workload"}[resource]
+        found = self.find(kind, namespace, name)
+        if found is None:
+            raise server("NotFound", f'{resource} "{name}" not found')
+        self.allowed("patch", resource.partition(".")[0], namespace, name)
+        uid = change.get("metadata", {}).get("uid", found["metadata"].get("uid"))
+        if uid != found["metadata"].get("uid"):
+            raise Refused(f'The {kind} "{name}" is invalid: metadata.uid: Invalid value: "{uid}": field is immutable')
+        _merge(found, change)
+
+    def delete(self, path: str, options: Object) -> None:
+        words = path.strip("/").split("/")
+        namespace, plural, name = words[words.index("namespaces") + 1 :]
+        kind = {"jobs": "Job", "pods": "Pod"}[plural]
+        self.allowed("delete", plural, namespace, name)
+        found = self.find(kind, namespace, name)
+        if found is None:
+            raise server("NotFound", f'{plural}{".batch" if kind == "Job" else ""} "{name}" not found')
+        uid = options.get("preconditions", {}).get("uid")
+        if uid is not None and uid != found["metadata"]["uid"]:
+            raise server(
+                "Conflict",
+                f'Operation cannot be fulfilled on {plural} "{name}": Precondition failed: UID in precondition: {uid}, '
+                f"UID in object meta: {found['metadata']['uid']}",
+            )
+        found["metadata"]["deletionTimestamp"] = now()
+        grace = options.get("gracePeriodSeconds")
+        self.leave(found, grace)
+        if kind == "Job":
+            for pod in self.pods_of(found):
+                self.leave(pod, None)
+
+    def leave(self, one: Object, grace: int | None) -> None:
+        one["metadata"].setdefault("deletionTimestamp", now())
+        if one["kind"] == "Pod":
+            longest = one["spec"].get("terminationGracePeriodSeconds", 30) if grace is None else grace
+            stubborn = self.state["stubborn"]
+            end = time.time() + (longest if stubborn else 0)
+            one["metadata"]["x-end"] = min(end, one["metadata"].get("x-end", end))
+
+    def pods_of(self, job: Object) -> list[Object]:
+        uid = job["metadata"]["uid"]
+        return [
+            o
+            for o in self.state["objects"]
+            if o["kind"] == "Pod" and any(r["uid"] == uid for r in o["metadata"].get("ownerReferences", []))
+        ]
+
+    # The controllers, as far as they have come when somebody looks.
+
+    def settle(self) -> None:
+        for one in list(self.state["objects"]):
+            if one["kind"] == "Pod" and one["metadata"].get("x-end", time.time() + 1) <= time.time():
+                self._gone(one)
+        for job in [o for o in self.state["objects"] if o["kind"] == "Job"]:
+            if "deletionTimestamp" in job["metadata"]:
+                if not self.pods_of(job):
+                    self.state["objects"].remove(job)
+                continue
+            self._control(job)
+
+    def _gone(self, pod: Object) -> None:
+        owner = next(r["uid"] for r in pod["metadata"]["ownerReferences"])
+        job = next((o for o in self.state["objects"] if o["kind"] == "Job" and o["metadata"]["uid"] == owner), None)
+        if job is not None and pod["status"]["phase"] in ("Pending", "Running") and not job["spec"]["suspend"]:
+            self._count(job, pod, failed=True)
+        self.state["objects"].remove(pod)
+
+    def _count(self, job: Object, pod: Object, *, failed: bool) -> None:
+        """A pod that ended is counted once, and its index given up or retried."""
+        metadata, status, spec = pod["metadata"], job["status"], job["spec"]
+        if metadata.get("x-counted"):
+            return
+        metadata["x-counted"] = True
+        status["failed" if failed else "succeeded"] = status.get("failed" if failed else "succeeded", 0) + 1
+        index = metadata.get("annotations", {}).get(INDEX)
+        if index is None:
+            return
+        if not failed:
+            status["completedIndexes"] = _with(status.get("completedIndexes", ""), int(index))
+        elif int(metadata["annotations"].get(FAILURES, "0")) + 1 > spec.get("backoffLimitPerIndex", 6):
+            status["failedIndexes"] = _with(status.get("failedIndexes", ""), int(index))
+
+    def _control(self, job: Object) -> None:
+        spec, status = job["spec"], job["status"]
+        pods = self.pods_of(job)
+        for pod in pods:
+            if pod["status"]["phase"] in ("Succeeded", "Failed"):
+                self._count(job, pod, failed=pod["status"]["phase"] == "Failed")
+        live = [p for p in pods if p["status"]["phase"] in ("Pending", "Running")]
+        if status.get("conditions") and any(c["type"] in ("Complete", "Failed") for c in status["conditions"]):
+            return
+        if spec["suspend"]:
+            for pod in live:
+                self.leave(pod, None)
+            status["conditions"] = [
+                {"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}
+            ]
+            status["active"] = 0
+            return
+        status["conditions"] = []
+        self._finish(job)
+        if not status["conditions"]:
+            self._births(job, live)
+        for pod in self.pods_of(job):
+            self._schedule(pod)
+        status["active"] = len([p for p in self.pods_of(job) if p["status"]["phase"] in ("Pending", "Running")])
+
+    def _finish(self, job: Object) -> None:
+        spec, status = job["spec"], job["status"]
+        if spec["completionMode"] == "Indexed":
+            done, bad = _set(status.get("completedIndexes", "")), _set(status.get("failedIndexes", ""))
+            if len(done | bad) < spec["completions"]:
+                return
+            failed, reason, message = bool(bad), "FailedIndexes", "Job has failed indexes"
+        else:
+            failed = status.get("failed", 0) > spec["backoffLimit"]
+            if not failed and not status.get("succeeded"):
+                return
+            reason, message = "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        kind = "Failed" if failed else "Complete"
+        told = {"reason": reason, "message": message} if failed else {}
+        status["conditions"] = [{"type": kind, "status": "True", "lastTransitionTime": now(), **told}]
+        if not failed:
+            status["completionTime"] = now()
+
+    def _births(self, job: Object, live: list[Object]) -> None:
+        spec, status, metadata = job["spec"], job["status"], job["metadata"]
+        if self.state["pod_refusal"]:
+            self._event(
+                job,
+                "FailedCreate",
+                f'Error creating: pods "{metadata["name"]}-" is forbidden: {self.state["pod_refusal"]}',
+            )
+            return
+        if spec["completionMode"] == "Indexed":
+            over = _set(status.get("completedIndexes", "")) | _set(status.get("failedIndexes", ""))
+            there = {int(p["metadata"]["annotations"][INDEX]) for p in live}
+            free = [n for n in range(spec["completions"]) if n not in over | there]
+        else:
+            free = [0] if not live and not status.get("succeeded") else []
+        for index in free[: max(0, spec["parallelism"] - len(live))]:
+            self._birth(job, index)
+
+    def _birth(self, job: Object, index: int) -> None:
+        template = copy.deepcopy(job["spec"]["template"])
+        indexed = job["spec"]["completionMode"] == "Indexed"
+        before = [p for p in self.state["ended"] if p["job"] == job["metadata"]["uid"] and p["index"] == index] + [
+            p for p in self.pods_of(job) if int(p["metadata"].get("annotations", {}).get(INDEX, 0)) == index
+        ]
+        name = job["metadata"]["name"] + (f"-{index}" if indexed else "")
+        annotations = {**template["metadata"].get("annotations", {})}
+        if indexed:
+            annotations |= {INDEX: str(index), FAILURES: str(len(before))}
+        labels = {**template["metadata"].get("labels", {}), "batch.kubernetes.io/job-name": job["metadata"]["name"]}
+        self.state["objects"].append(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": f"{name}-{uuid.uuid4().hex[:5]}",
+                    "namespace": job["metadata"]["namespace"],
+                    "uid": str(uuid.uuid4()),
+                    "creationTimestamp": now(),
+                    "labels": labels,
+                    "annotations": annotations,
+                    "ownerReferences": [
+                        {"kind": "Job", "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}
+                    ],
+                },
+                "spec": template["spec"],
+                "status": {"phase": "Pending"},
+            }
+        )
+
+    def _schedule(self, pod: Object) -> None:
+        status, spec = pod["status"], pod["spec"]
+        if status["phase"] != "Pending" or "deletionTimestamp" in pod["metadata"]:
+            return
+        container = spec["containers"][0]
+        if "nodeName" not in spec:
+            lacking: dict[str, int] = {}
+            for node in self.state["nodes"]:
+                short = self._short(node, container["resources"]["limits"])
+                if short is None:
+                    spec["nodeName"] = node["metadata"]["name"]
+                    break
+                lacking[short] = lacking.get(short, 0) + 1
+            else:
+                number = len(self.state["nodes"])
+                told = ", ".join(f"{n} Insufficient {name}" for name, n in lacking.items())
+                message = f"0/{number} nodes are available: {told}. preemption: 0/{number} nodes are available: "
+                message += f"{number} No preemption victims found for incoming pod."
+                status["conditions"] = [
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+                ]
+                return
+            status["conditions"] = [{"type": "PodScheduled", "status": "True"}]
+        bad = self.state["bad_images"].get(container["image"])
+        if bad:
+            waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{container["image"]}": {bad}'}
+            status["containerStatuses"] = [{"name": "job", "state": {"waiting": waiting}}]
+            return
+        status["phase"] = "Running"
+        status["containerStatuses"] = [{"name": "job", "state": {"running": {"startedAt": now()}}}]
+
+    def _short(self, node: Object, wanted: Object) -> str | None:
+        used: dict[str, int] = {}
+        for pod in self.state["objects"]:
+            here = pod["kind"] == "Pod" and pod["spec"].get("nodeName") == node["metadata"]["name"]
+            if here and pod["status"]["phase"] in ("Pending", "Running"):
+                for name, amount in pod["spec"]["containers"][0]["resources"]["limits"].items():
+                    used[name] = used.get(name, 0) + (int(amount) if name != "memory" else 0)
+        allocatable = node["status"]["allocatable"]
+        for name, amount in wanted.items():
+            if name != "memory" and int(allocatable.get(name, 0)) - used.get(name, 0) < int(amount):
+                return name
+        return None
+
+    def _event(self, about: Object, reason: str, message: str) -> None:
+        metadata = about["metadata"]
+        involved = {"kind": about["kind"], "name": metadata["name"], "uid": metadata["uid"]}
+        self.state["objects"].append(
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "type": "Warning",
+                "metadata": {"name": f"{metadata['name']}.{uuid.uuid4().hex[:8]}", "namespace": metadata["namespace"]},
+                "involvedObject": involved,
+                "reason": reason,
+                "message": message,
+                "lastTimestamp": now(),
+            }
+        )
+
+
+def _unknown(value: Any, schema: Any, definitions: Any, path: str) -> Iterator[str]:
+    while "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]]
+    if isinstance(value, list):
+        for item in value:
+            yield from _unknown(item, schema.get("items", {}), definitions, f"{path}[0]")
+    if isinstance(value, dict) and "properties" in schema:
+        for key, item in value.items():
+            if key not in schema["properties"]:
+                yield f"{path}.{key}"
+            else:
+                yield from _unknown(item, schema["properties"][key], definitions, f"{path}.{key}")
+
+
+def _same(old: Object, new: Object, field: str) -> bool:
+    if field not in new:
+        return True
+    return old.get(field) == new[field]
+
+
+def _merge(into: Object, change: Object) -> None:
+    """RFC 7386."""
+    for key, value in change.items():
+        if value is None:
+            into.pop(key, None)
+        elif isinstance(value, dict):
+            _merge(into.setdefault(key, {}), value)
+        else:
+            into[key] = value
+
+
+def _set(text: str) -> set[int]:
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        low, _, high = part.partition("-")
+        found |= set(range(int(low), int(high or low) + 1))
+    return found
+
+
+def _with(text: str, index: int) -> str:
+    ordered = sorted(_set(text) | {index})
+    parts: list[str] = []
+    for number in ordered:
+        low, _, high = parts[-1].partition("-") if parts else ("", "", "")
+        if parts and int(high or low) == number - 1:
+            parts[-1] = f"{low}-{number}"
+        else:
+            parts.append(str(number))
+    return ",".join(parts)
+
+
+class Line:
+    """The command line, as strict as kubectl's."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.context = self.namespace = ""
+        self.verb = ""
+        self.words: list[str] = []
+        self.flags: dict[str, str] = {}
+        left = list(words)
+        while left:
+            word = left.pop(0)
+            name, equals, value = word.partition("=")
+            if name in ("--request-timeout", "--context", "--namespace") and equals:
+                setattr(self, name[2:].replace("-", "_"), value)
+            elif word.startswith("-") and word != "-":
+                known = FLAGS.get(self.verb, set())
+                if name + "=" in known and equals:
+                    self.flags[name] = value
+                elif word in known:
+                    switch = word in ("--server-side", "--follow", "--timestamps")
+                    self.flags[word] = "" if switch else left.pop(0)
+                else:
+                    raise Refused(f"error: unknown flag: {name}\nSee 'kubectl {self.verb} --help' for usage.")
+            elif not self.verb:
+                self.verb = word
+            else:
+                self.words.append(word)
+
+
+def main(words: list[str]) -> str:
+    line = Line(words)
+    place = Path(os.environ["KUBECTL_CLUSTER"])
+    with place.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        state = json.loads(place.read_text())
+        state["calls"].append(words)
+        try:
+            return _call(line, Cluster(state))
+        finally:
+            new = place.with_suffix(".new")
+            new.write_text(json.dumps(state))
+            new.replace(place)
+
+
+def _call(line: Line, cluster: Cluster) -> str:
+    state = cluster.state
+    if line.verb == "config":
+        contexts = [{"name": n, "context": {"cluster": n, "user": n, **c}} for n, c in state["contexts"].items()]
+        return json.dumps({"kind": "Config", "contexts": contexts or None, "current-context": state["current"]})
+    context = line.context or state["current"]
+    if context not in state["contexts"]:
+        if not context:
+            raise Refused(
+                "The connection to the server localhost:8080 was refused - did you specify the right host or port?"
+            )
+        raise Refused(f'error: context "{context}" does not exist')
+    failing = state["failing"].get(line.verb)
+    if failing and failing["after"] <= 0:
+        raise Refused(failing["text"])
+    if failing:
+        failing["after"] -= 1
+    namespace = line.namespace or state["contexts"][context].get("namespace", "default")
+    return {"apply": _apply, "get": _get, "patch": _patch, "delete": _delete, "logs": _logs}[line.verb](
+        line, cluster, namespace
+    )
+
+
+def _apply(line: Line, cluster: Cluster, namespace: str) -> str:
+    if "--server-side" not in line.flags or not line.flags.get("--field-manager"):
+        raise Refused("error: this stand-in knows server-side apply only")
+    dry = line.flags.get("--dry-run")
+    told: list[str] = []
+    wrong: list[Refused] = []
+    for one in json.load(sys.stdin)["items"]:
+        try:
+            told.append(cluster.apply(one, namespace, line.flags["--field-manager"], dry_run=dry == "server"))
+        except Refused as error:
+            wrong.append(error)
+    cluster.settle()
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        raise Refused("[" + ", ".join(str(error) for error in wrong) + "]")
+    return "".join(f"{one}\n" for one in told)
+
+
+def _selected(objects: list[Object], selector: str) -> list[Object]:
+    wanted = dict(part.split("=", 1) for part in selector.split(",") if part)
+    return [o for o in objects if all(o["metadata"].get("labels", {}).get(k) == v for k, v in wanted.items())]
+
+
+KINDS = {
+    "jobs.batch": ("Job", "jobs"),
+    "pods": ("Pod", "pods"),
+    "nodes": ("Node", "nodes"),
+    "events": ("Event", "events"),
+    "workloads.kueue.x-k8s.io": ("Workload", "workloads"),
+}
+
+
+def _get(line: Line, cluster: Cluster, namespace: str) -> str:
+    found: list[Object] = []
+    cluster.settle()
+    for resource in line.words[0].split(","):
+        kind, plural = KINDS[resource]
+        cluster.allowed("list", plural, namespace)
+        if kind == "Workload" and not cluster.state["kueue"]:
+            raise Refused('error: the server doesn\'t have a resource type "workloads"')
+        there = cluster.state["nodes"] if kind == "Node" else cluster.kind(kind, namespace)
+        found += _selected(there, line.flags.get("-l", ""))
+    shown = [{**o, "metadata": {k: v for k, v in o["metadata"].items() if not k.startswith("x-")}} for o in found]
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": shown})
+
+
+def _patch(line: Line, cluster: Cluster, namespace: str) -> str:
+    resource, name = line.words
+    cluster.patch(resource, name, namespace, json.loads(line.flags["-p"]))
+    cluster.settle()
+    return f"{resource}/{name} patched\n"
+
+
+def _delete(line: Line, cluster: Cluster, namespace: str) -> str:
+    if "--raw" in line.flags:
+        cluster.delete(line.flags["--raw"], json.load(sys.stdin))
+        return "{}"
+    kind = "ResourceClaimTemplate"
+    gone = _selected(cluster.kind(kind, namespace), line.flags["-l"])
+    cluster.state["objects"] = [o for o in cluster.state["objects"] if o not in gone]
+    return "".join(f"resourceclaimtemplate.resource.k8s.io/{o['metadata']['name']}\n" for o in gone)
+
+
+def _logs(line: Line, cluster: Cluster, namespace: str) -> str:
+    name = line.words[0].removeprefix("pod/")
+    pod = cluster.find("Pod", namespace, name)
+    if pod is None:
+        raise server("NotFound", f'pods "{name}" not found')
+    if pod["status"]["phase"] == "Pending":
+        raise server("BadRequest", f'container "job" in pod "{name}" is waiting to start: ContainerCreating')
+    text: str = cluster.state["logs"].get(name, "")
+    if "--tail" in line.flags:
+        lines = text.splitlines(keepends=True)
+        text = "".join(lines[len(lines) - int(line.flags["--tail"]) :])
+    return text
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(main(sys.argv[1:]))
+    except Refused as error:
+        sys.stderr.write(f"{error}\n")
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        sys.exit(1)
