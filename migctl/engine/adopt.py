@@ -13,6 +13,7 @@ from migctl.core.observed import Observed
 from migctl.core.record import Record
 from migctl.core.run import Run
 from migctl.core.settle import settle
+from migctl.engine import recording
 from migctl.engine.claiming import claim
 from migctl.engine.observe import boot, owners
 from migctl.engine.session import Session
@@ -67,6 +68,8 @@ def adopt(session: Session, run: str | None, *, dry_run: bool) -> AdoptResult:
                 made = ledger.run(name)
                 assert made is not None
                 claim(session, made, ledger.records(name), found.boot_id)
+            if found.taken:
+                recording.ensure(session)
         return AdoptResult(adopted=tuple(record for record, _ in found.taken), left=found.left)
 
 

@@ -14,6 +14,7 @@ from migctl.core.plan import Plan
 from migctl.core.record import Record
 from migctl.core.run import Run
 from migctl.core.words import counted
+from migctl.engine import recording
 from migctl.engine.apply import Workshop, read_only
 from migctl.engine.claiming import claim
 from migctl.engine.decide import Decision, UpOptions, consider
@@ -128,6 +129,8 @@ def converge(
         if not to_supervise and not idle:
             with suppress(MigctlError):  # a guess that nobody misses
                 note_course(ledger, plan, result.records)
+    if any(not record.state.ended for record in result.records.values()):
+        recording.ensure(session)
     if to_supervise:
         _supervise(session, plan.name, len(result.started))
     return result

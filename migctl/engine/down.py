@@ -11,6 +11,7 @@ from migctl.core.choices import RuntimeName
 from migctl.core.entries import Queue
 from migctl.core.events import Event
 from migctl.core.record import JobState, Record
+from migctl.engine import recording
 from migctl.engine.apply import Workshop
 from migctl.engine.drift import taken_over
 from migctl.engine.holding import is_in_use
@@ -112,6 +113,7 @@ def take_down(
                 ledger.end_run(run)
             except MigctlError as error:
                 raise _not_ended(run, error) from error
+        recording.wake(session)
         return DownResult(run=run, removed=tuple(seen.records), notices=notices)
 
 

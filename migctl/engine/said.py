@@ -15,7 +15,7 @@ _AFFINITY = "affinity lost"
 
 
 def with_said(session: Session, run: Run, jobs: Sequence[JobView]) -> tuple[JobView, ...]:
-    """The same; running jobs about which nothing else is to be said with the few words of their first verdict."""
+    """The same; running jobs about which nothing else is to be said with their first verdict and what to change."""
     if not any(job.state is JobState.RUNNING and job.reason is None for job in jobs):
         return tuple(jobs)
     from migctl.store.samples import said_now
@@ -23,7 +23,7 @@ def with_said(session: Session, run: Run, jobs: Sequence[JobView]) -> tuple[JobV
     present: dict[str, str] = {}
     for one in said_now(session.paths.state, run.name, session.now()):
         if one.job and one.kind != Kind.UNKNOWN:
-            present.setdefault(one.job, one.title)
+            present.setdefault(one.job, f"{one.title}: {one.hint}" if one.hint else one.title)
     return tuple(
         replace(job, reason=_AFFINITY if _lost(job) else present.get(job.name))
         if job.state is JobState.RUNNING and job.reason is None

@@ -18,6 +18,7 @@ from migctl.core.events import Event
 from migctl.core.plan import Plan
 from migctl.core.record import Record
 from migctl.core.run import Run
+from migctl.engine import recording
 from migctl.engine.advance import Memory, Turn, advance
 from migctl.engine.closing import close, conclude, run_over
 from migctl.engine.down import take_down
@@ -201,6 +202,8 @@ class _Supervisor:
         turn = advance(one.session, name, one.memory, report=self._report, cancel=self._stop)
         for job in turn.started:
             LOG.info("%s: %s started", name, job)
+        if turn.started:
+            recording.ensure(self._session)
         one.wake_at, one.waiting = turn.wake_at, turn.waiting > 0
         for handle in set(turn.running.values()) - one.handles:
             one.handles.add(handle)

@@ -9,6 +9,7 @@ from migctl.core.choices import RuntimeName
 from migctl.core.cpuset import CpuSet
 from migctl.core.observed import Unit
 from migctl.core.record import JobState, Record
+from migctl.core.run import Run
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
 from migctl.host.procfs import process_start_ticks
@@ -36,6 +37,8 @@ class Watched:
     mig_uuid: str | None
     started_at: float | None
     """Unix seconds."""
+    nvml: str = ""
+    """`sim:…` or nothing: on which GPUs its run is."""
 
     @property
     def name(self) -> str:
@@ -59,21 +62,21 @@ def running(session: Session, names: Collection[str] | None = None) -> tuple[Wat
     """
     with session.ledger(write=False) as ledger:
         runs = [run for run in ledger.runs() if names is None or run.name in names]
-        return tuple(watched for run in runs for watched in _of_run(session, ledger, run.name, run.runtime))
+        return tuple(watched for run in runs for watched in _of_run(session, ledger, run))
 
 
-def _of_run(session: Session, ledger: Ledger, run: str, runtime: str) -> Iterator[Watched]:
-    records = [r for r in ledger.records(run) if r.state in (JobState.RUNNING, JobState.STARTING)]
+def _of_run(session: Session, ledger: Ledger, run: Run) -> Iterator[Watched]:
+    records = [r for r in ledger.records(run.name) if r.state in (JobState.RUNNING, JobState.STARTING)]
     units: dict[str, Unit] | None = None
     for record in records:
         pid, start = record.pid, record.pid_start
         if pid is None or start is None:
-            units = _units(session, ledger, run, runtime, records) if units is None else units
+            units = _units(session, ledger, run.name, run.runtime, records) if units is None else units
             unit = units.get(record.token)
             pid, start = (unit.pid, unit.pid_start) if unit is not None else (None, None)
         if pid is None or start is None or process_start_ticks(pid) != start:
             continue
-        yield _watched(record, pid, start)
+        yield _watched(record, pid, start, run.nvml)
 
 
 def _units(session: Session, ledger: Ledger, run: str, runtime: str, records: Sequence[Record]) -> dict[str, Unit]:
@@ -84,7 +87,7 @@ def _units(session: Session, ledger: Ledger, run: str, runtime: str, records: Se
         return {}  # what the engine does not tell is not watched until it does
 
 
-def _watched(record: Record, pid: int, start: int) -> Watched:
+def _watched(record: Record, pid: int, start: int, nvml: str) -> Watched:
     owned = record.instance
     return Watched(
         run=record.run,
@@ -101,4 +104,5 @@ def _watched(record: Record, pid: int, start: int) -> Watched:
         gi_id=owned.gi_id if owned is not None else None,
         mig_uuid=owned.mig_uuid if owned is not None else None,
         started_at=record.started_at,
+        nvml=nvml,
     )

@@ -159,6 +159,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "DOCKER_HOST": f"unix://{folder}/podman.sock",
         "MIGCTL_STATE_DIR": f"{folder}/state",
         "MIGCTL_RUN_DIR": f"{folder}/run-dir",
+        "MIGCTL_RECORDING": "off",
         "MODPROBE_LOG": f"{folder}/modprobe.log",
         "NO_COLOR": "1",
     }

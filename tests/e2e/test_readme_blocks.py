@@ -40,6 +40,7 @@ class Session:
             "MIGCTL_NVML": "sim:a100-40gb",
             "MIGCTL_STATE_DIR": str(folder / "state"),
             "MIGCTL_RUN_DIR": str(folder / "run"),
+            "MIGCTL_RECORDING": "off",
             "TMPDIR": str(folder),
             "NO_COLOR": "1",
             "COLUMNS": "100",

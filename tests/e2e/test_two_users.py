@@ -148,7 +148,7 @@ def test_without_the_right_to_make_instances_nothing_is_changed_and_the_whole_su
     anna = without_rights(machine)
     plan = str(anna.folder / "plan.yaml")
     refused = anna.run("up", plan).ended(4)
-    kept = "DOCKER_HOST,MIGCTL_NVML,MIGCTL_RUN_DIR,MIGCTL_SIM_STATE,MIGCTL_STATE_DIR,PYTHONPATH"
+    kept = "DOCKER_HOST,MIGCTL_NVML,MIGCTL_RECORDING,MIGCTL_RUN_DIR,MIGCTL_SIM_STATE,MIGCTL_STATE_DIR,PYTHONPATH"
 
     assert "1 instance can be seen there" in refused.told
     # On one line, however narrow the terminal: it is there to be copied.

@@ -76,6 +76,7 @@ class Site:
             "MIGCTL_STATE_DIR": str(self.state),
             "MIGCTL_RUN_DIR": str(self.machine / "run"),
             "MIGCTL_SIM_STATE": str(self.sim),
+            "MIGCTL_RECORDING": "off",
             "STARTS": str(self.folder / "starts"),
         }
         if self.uid:

@@ -35,6 +35,7 @@ class Program:
             "MIGCTL_STATE_DIR": str(self.state),
             "MIGCTL_RUN_DIR": str(self.claims),
             "MIGCTL_SIM_STATE": str(self.simulator),
+            "MIGCTL_RECORDING": "off",
             **environ,
         }
 

@@ -37,6 +37,7 @@ class Machine:
             "SYSTEMCTL_LOG": str(self.log),
             "MIGCTL_STATE_DIR": str(folder / "state"),
             "MIGCTL_RUN_DIR": str(folder / "run"),
+            "MIGCTL_RECORDING": "off",
             "DOCKER_HOST": f"unix://{folder}/no-engine.sock",
             **environ,
         }

@@ -90,6 +90,7 @@ class World:
             "MIGCTL_STATE_DIR": str(self.folder / "state"),
             "MIGCTL_RUN_DIR": str(self.run_dir),
             "MIGCTL_SIM_STATE": str(self.sim),
+            "MIGCTL_RECORDING": "off",
         }
         return EngineSession(
             environ=environ,

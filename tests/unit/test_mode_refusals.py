@@ -33,6 +33,7 @@ def session(tmp_path: Path) -> Session:
         "PATH": "/usr/bin:/bin",
         "MIGCTL_STATE_DIR": str(tmp_path / "state"),
         "MIGCTL_RUN_DIR": str(tmp_path / "run"),
+        "MIGCTL_RECORDING": "off",
         "MIGCTL_SIM_STATE": str(tmp_path / "gpus.json"),
     }
     return Session(environ=environ, nvml="sim:a100-40gb:off")
