@@ -12,6 +12,7 @@ from migctl.cli import (
     mode_commands,
     queue_commands,
     recovery_commands,
+    report_commands,
     run_commands,
     service_commands,
     table_commands,
@@ -30,6 +31,7 @@ COMMANDS: Mapping[str, CommandBody] = {
     **service_commands.COMMANDS,
     **tune_commands.COMMANDS,
     **history_commands.COMMANDS,
+    **report_commands.COMMANDS,
     **handover_commands.COMMANDS,
 }
 HIDDEN = frozenset({"ps"})

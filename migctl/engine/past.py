@@ -27,8 +27,8 @@ def history(session: Session, word: str | None, folder: Path) -> HistoryView:
         PlanError: there is no such run.
     """
     with session.ledger(write=False) as ledger:
-        runs = ledger.runs(ended=True) if word is None else (_found(ledger, word, folder),)
-        past = [_past(run, _attempts(session, ledger, run)) for run in runs]
+        runs = ledger.runs(ended=True) if word is None else (found_run(ledger, word, folder),)
+        past = [_past(run, tuple(_attempt(r) for r in all_attempts(session, ledger, run))) for run in runs]
     past.sort(key=lambda run: run.created_at or 0.0, reverse=True)
     return HistoryView(now=session.now(), runs=tuple(past))
 
@@ -41,7 +41,7 @@ def forget(session: Session, word: str, folder: Path) -> str:
         Busy: another migctl is at it.
     """
     with session.ledger(write=False) as ledger:
-        name = _found(ledger, word, folder).name
+        name = found_run(ledger, word, folder).name
     _forget(session, name)
     return name
 
@@ -80,8 +80,12 @@ def _forget(session: Session, name: str) -> None:
         drop_claim(session.paths.run, session.caller, name, store_name(session.paths.state))
 
 
-def _found(ledger: Ledger, word: str, folder: Path) -> Run:
-    """The run of this name, living or ended, else the one of this plan file."""
+def found_run(ledger: Ledger, word: str, folder: Path) -> Run:
+    """The run of this name, living or ended, else the one of this plan file.
+
+    Raises:
+        PlanError: there is no such run.
+    """
     runs = ledger.runs(ended=True)
     path = str((folder / word).resolve())
     named = next((run for run in runs if run.name == word), None)
@@ -103,10 +107,11 @@ def _past(run: Run, attempts: tuple[AttemptView, ...]) -> PastRun:
     )
 
 
-def _attempts(session: Session, ledger: Ledger, run: Run) -> tuple[AttemptView, ...]:
+def all_attempts(session: Session, ledger: Ledger, run: Run) -> tuple[Record, ...]:
+    """Every attempt of a run, by job and number: those that are over, and the others as they are now."""
     over = {(record.job, record.attempt): record for record in ledger.history(run.name)}
     now = {(record.job, record.attempt): record for record in _present(session, ledger, run).values()}
-    return tuple(_attempt(record) for _, record in sorted({**over, **now}.items()))
+    return tuple(record for _, record in sorted({**over, **now}.items()))
 
 
 def _present(session: Session, ledger: Ledger, run: Run) -> Mapping[str, Record]:

@@ -43,10 +43,11 @@ def clean(text: str, style: Style) -> str:
             text = text.encode("ascii", "backslashreplace").decode("ascii")
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_visible(char) for char in text)
+    return "".join(visible(char) for char in text)
 
 
-def _visible(char: str) -> str:
+def visible(char: str) -> str:
+    """One character, or its escape where it is one that is not seen or that changes what is seen."""
     if char == "\t":
         return " "
     # The two joiners are part of ordinary words in some scripts.

@@ -5,7 +5,7 @@ Times are Unix seconds; a value that is unknown is `None` and its reason stands 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from migctl.core.code import Code
@@ -119,7 +119,11 @@ class StatusView:
 
 def run_state(jobs: Sequence[JobView]) -> str:
     """One word for a whole run: what still happens, else the worst that has."""
-    states = {job.state for job in jobs}
+    return state_of({job.state for job in jobs})
+
+
+def state_of(states: Collection[JobState]) -> str:
+    """The same, of the states of its jobs."""
     for state in (
         JobState.RUNNING,
         JobState.STARTING,
