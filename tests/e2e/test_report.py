@@ -26,6 +26,12 @@ jobs:
 """
 
 
+@pytest.fixture(autouse=True)
+def nobody_records(program: Program) -> None:
+    """What is kept is put there by the tests themselves."""
+    program.environ["MIGCTL_RECORDING"] = "off"
+
+
 def up(program: Program) -> None:
     program.plan(PLAN)
     program.up()

@@ -56,6 +56,10 @@ class Clock:
         """`2026-11-30 15:34:18`; unknown is `n/a`."""
         return "n/a" if at_s is None else f"{self.local(at_s):%Y-%m-%d %H:%M:%S}"
 
+    def brief(self, at_s: float | None) -> str:
+        """Without the year, for tables of one run: `11-30 15:34:18`."""
+        return "n/a" if at_s is None else f"{self.local(at_s):%m-%d %H:%M:%S}"
+
     def short(self, at_s: float, step_s: float) -> str:
         """As a mark of an axis needs it."""
         moment = self.local(at_s)

@@ -31,8 +31,8 @@ _MOST_JOBS: Final = 40
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """Whatever slipped into the page could load and run nothing (Content Security Policy)."""
 NOT_WATCHED: Final = (
-    "Nothing was measured of this run: nobody watched it. Its supervisor, migctl status --watch and migctl metrics watch; "
-    "what they see from now on will be in the next report."
+    "Nothing was measured of this run. A job is measured from some seconds after its start on, unless MIGCTL_RECORDING is off; "
+    "what ends before that has no figures."
 )
 _LOOKS: Final = {
     JobState.SUCCEEDED: "good",

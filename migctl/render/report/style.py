@@ -85,7 +85,7 @@ nav ul{list-style:none;display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;margin:.9rem
 header nav{padding:0}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(7.4rem,1fr));gap:.7rem;margin:1.4rem 0 0;padding:0}
 .tiles div{background:var(--panel);border:1px solid var(--rule);border-radius:10px;padding:.7rem .9rem;
-display:flex;flex-direction:column-reverse}
+display:flex;flex-direction:column-reverse;justify-content:flex-end}
 .tiles dt{font-size:.85rem;color:var(--quiet)}
 .tiles dd{margin:0;font-size:1.3rem;font-weight:650;line-height:1.25;overflow-wrap:anywhere}
 .scroll{overflow-x:auto}
@@ -115,7 +115,7 @@ svg .on-bar.small{font-size:10.5px;font-weight:400}
 .grid{stroke:var(--grid);stroke-width:1}
 .bar{stroke:var(--ink);stroke-opacity:.45;stroke-width:.8}
 rect.bad{fill:none;stroke:var(--bad);stroke-width:2.5;stroke-dasharray:6 3}
-.unwatched{fill:var(--panel);background:var(--panel)}
+.unwatched{fill:none;stroke:var(--rule);stroke-dasharray:3 3}
 .area{fill-opacity:.22;stroke:none}
 .curve{fill:none;stroke-width:1.6;stroke-linejoin:round}
 .limit{stroke:var(--quiet);stroke-width:1;stroke-dasharray:4 3}
@@ -133,18 +133,22 @@ summary{cursor:pointer;font-weight:600}
 footer{margin-top:3rem;padding-top:1rem;padding-bottom:2.5rem;color:var(--quiet);font-size:.88rem}
 @media print{
 @page{margin:13mm}
-body{font-size:10pt}
+html{font-size:12px}
+body{font-size:12px}
 main,header,footer{max-width:none;padding:0}
 nav,.skip{display:none}
 h2{break-after:avoid;margin-top:1.4rem}
 figure,.job,tr,.tiles{break-inside:avoid}
 .scroll{overflow:visible}
 section>figure svg{min-width:0}
-.charts{grid-template-columns:repeat(3,1fr)}
+.tiles{grid-template-columns:repeat(8,1fr);gap:.4rem}
+.tiles div{padding:.4rem .5rem}
+.tiles dd{font-size:1.1rem}
+.charts{grid-template-columns:repeat(4,1fr)}
 th,td{padding-right:.4rem;min-width:0}
 td.wide{min-width:0}
-tbody th{min-width:0}
-table{font-size:8pt}
+tbody th{min-width:6.5rem}
+table,thead th{font-size:10.5px}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 a{color:inherit;text-decoration:none}
 }

@@ -44,10 +44,10 @@ def tiles(frame: Frame) -> tuple[tuple[str, str], ...]:
         ("succeeded", str(done)),
         ("failed or lost", str(bad)),
         ("attempts", str(len(view.attempts))),
-        ("from first to last", duration(frame.span.length_s) if view.attempts else "n/a"),
+        ("duration", duration(frame.span.length_s) if view.attempts else "n/a"),
     ]
     worked = sum(took(a, view.now) or 0.0 for a in view.attempts)
-    found.append(("job time together", duration(worked)))
+    found.append(("job time", duration(worked)))
     parts = [
         part
         for gpu in view.gpus
@@ -77,11 +77,19 @@ def facts(frame: Frame) -> Table:
     rows += [(gpu_words(gpu), "what it is can be told only where it is") for gpu in view.gpus if not gpu.known]
     if view.simulated:
         rows.append(("Simulated", f"the GPUs are simulated ({view.simulated}); figures of GPUs are made up"))
+    codes = _codes(view)
+    if len(codes) == 1:
+        rows.append(("Code", f"{codes.pop()} (git)"))
     seconds = watched_s(view.samples)
     rows.append(
         ("Measured", f"{duration(seconds)} in {counted(len(view.samples), 'sample')}" if view.samples else "nothing")
     )
     return Table(caption="The run and the machine", columns=("What", "Value"), rows=tuple(rows))
+
+
+def _codes(view: ReportView) -> set[str]:
+    """The states of the source that attempts ran, as far as git told."""
+    return {str(attempt.code) for attempt in view.attempts if attempt.code is not None}
 
 
 def _cores(view: ReportView) -> str:
@@ -125,24 +133,34 @@ def jobs_table(frame: Frame) -> Table:
 
 def attempts_table(frame: Frame) -> Table:
     """Every attempt, for those that look for one."""
-    clock = frame.clock
+    clock, several = frame.clock, len(_codes(frame.view)) > 1
     rows = [
         (
             a.job,
             str(a.attempt),
             state_words(a.state, a.exit_code),
-            clock.full(a.started_at),
-            clock.full(a.finished_at) if a.finished_at is not None or a.state.ended else "still running",
+            clock.brief(a.started_at),
+            clock.brief(a.finished_at) if a.finished_at is not None or a.state.ended else "still running",
             duration(length) if (length := took(a, frame.view.now)) is not None else "n/a",
             _place(a),
-            str(a.code) if a.code is not None else "",
+            *((str(a.code) if a.code is not None else "",) if several else ()),
             a.reason or "",
         )
         for a in frame.view.attempts[:MOST_ROWS]
     ]
     return Table(
         caption="All attempts",
-        columns=("Job", "Attempt", "State", "Began", "Ended", "Took", "GPU instance", "Code", "Reason"),
+        columns=(
+            "Job",
+            "Attempt",
+            "State",
+            "Began",
+            "Ended",
+            "Took",
+            "GPU instance",
+            *(("Code",) if several else ()),
+            "Reason",
+        ),
         rows=tuple(rows),
         right=frozenset({1, 5}),
         more=_more(len(frame.view.attempts), "attempt"),
@@ -156,7 +174,7 @@ def verdicts_table(frame: Frame) -> Table:
         (
             spell.job or names.get(spell.gpu, spell.gpu),
             spell.title,
-            frame.clock.full(spell.begin_s),
+            frame.clock.brief(spell.begin_s),
             duration(spell.length_s(frame.span.end_s)),
             spell.message,
             spell.hint,
