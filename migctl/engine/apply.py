@@ -18,7 +18,7 @@ from migctl.core.record import Action, Record
 from migctl.core.steps import Chain, chain
 from migctl.engine.codes import CodeReading, note_code
 from migctl.engine.execute import Executor, Outcome
-from migctl.engine.holding import LOOK_AGAIN_S, Patience, ends_of, is_in_use, sight, waiting
+from migctl.engine.holding import LOOK_AGAIN_S, Patience, ends_of, sight, waiting
 from migctl.engine.launch import LaunchPad, unit_name
 from migctl.engine.mpsdaemons import start_daemons, stop_daemons
 from migctl.engine.observe import Look, look
@@ -27,6 +27,7 @@ from migctl.errors import Interrupted, MigctlError
 from migctl.host.endings import wait_for_an_end
 from migctl.nvml.driver import Driver
 from migctl.nvml.open import released
+from migctl.nvml.refusals import is_in_use
 from migctl.runtimes.api import Runtime
 from migctl.runtimes.launch import Launch
 from migctl.store.ledger import Ledger

@@ -18,9 +18,9 @@ from migctl.core.steps import Chain
 from migctl.engine.halt import Halt
 from migctl.engine.holding import Patience
 from migctl.errors import HostError, Interrupted, MigctlError, PlanError
-from migctl.nvml.codes import REFUSALS, Code
 from migctl.nvml.driver import Driver
 from migctl.nvml.errors import WrongPlacement
+from migctl.nvml.refusals import Creation, is_no_to, says_in_use
 from migctl.runtimes.api import Runtime
 from migctl.runtimes.launch import Launch
 from migctl.store.failure import is_unwritable
@@ -28,10 +28,9 @@ from migctl.store.ledger import Ledger
 
 _MOST_THREADS = 16
 _CREATE = {
-    Action.CREATE_GPU_INSTANCE: "nvmlDeviceCreateGpuInstanceWithPlacement",
-    Action.CREATE_COMPUTE_INSTANCE: "nvmlGpuInstanceCreateComputeInstance",
+    Action.CREATE_GPU_INSTANCE: Creation.GPU_INSTANCE,
+    Action.CREATE_COMPUTE_INSTANCE: Creation.COMPUTE_INSTANCE,
 }
-"""The call that has the effect."""
 _DESTROY = (Action.DESTROY_COMPUTE_INSTANCE, Action.DESTROY_GPU_INSTANCE)
 """They end a chain."""
 
@@ -170,16 +169,12 @@ class Executor:
         self.report(StepEvent(job, action, Moment.RECORDED))
 
     def _nothing_made(self, record: Record, action: Action, error: MigctlError) -> bool:
-        """Whether a creation was refused for certain: by the call that creates, with a code that means no.
-
-        What fails after it, and a code that leaves it open (UNKNOWN, a lost GPU), may have made the instance.
-        """
-        call = _CREATE.get(action)
-        if call is None or error.data.get("nvml_call") != call:
+        """Whether a creation was refused for certain: what fails after it may have made the instance."""
+        creation, owned = _CREATE.get(action), record.instance
+        if creation is None or not is_no_to(error, creation):
             return False
-        code, owned = error.data.get("nvml_code"), record.instance
-        if code != Code.IN_USE:
-            return code in REFUSALS
+        if not says_in_use(error):
+            return True
         # That has been seen beside an instance that was made nevertheless.
         if action is Action.CREATE_GPU_INSTANCE:
             return not self._there(record.gpu_uuid or "", lambda i: i.placement == record.placement)

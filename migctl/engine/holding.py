@@ -16,15 +16,13 @@ from migctl.host.endings import wait_for_an_end
 from migctl.host.holders import DevicePlaces, find_holders
 from migctl.host.procfs import process_start_ticks
 from migctl.nvml.open import simulated_devices
+from migctl.nvml.refusals import is_in_use, is_still_there
 from migctl.store.ledger import Ledger
 
 R = TypeVar("R")
 
 LOOK_AGAIN_S: Final = 2.0
 """A holder can let go without ending; so often it is tried again."""
-_IN_USE: Final = "gpu-in-use"
-_PENDING: Final = "mig-mode-pending"
-_STILL_THERE: Final = "still-there"
 
 
 def sight(session: Session, ledger: Ledger, gpu: Gpu) -> Sighting:
@@ -73,16 +71,6 @@ def _own_jobs(session: Session, ledger: Ledger) -> tuple[Mapping[str, str], Mapp
             if record.pid is not None and process_start_ticks(record.pid, session.root) == record.pid_start:
                 pids[record.pid] = name
     return containers, pids
-
-
-def is_in_use(error: MigctlError) -> bool:
-    """Whether the driver refused because somebody holds the GPU; "not supported" and "reset required" are other answers."""
-    return error.id == _IN_USE or (is_outstanding(error) and error.data.get("activation") == "IN_USE")
-
-
-def is_outstanding(error: MigctlError) -> bool:
-    """Whether the driver accepted a change of the MIG mode that is not in force: it stays wished for."""
-    return error.id == _PENDING and "activation" in error.data
 
 
 def explained(
@@ -160,7 +148,7 @@ class Patience:
             try:
                 return effect()
             except MigctlError as error:
-                if not is_in_use(error) and error.id != _STILL_THERE:
+                if not is_in_use(error) and not is_still_there(error):
                     raise
                 refusal = error
             if made():

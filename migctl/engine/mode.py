@@ -14,10 +14,11 @@ from migctl.core.mig import Gpu
 from migctl.core.plan import Plan
 from migctl.core.run import Run
 from migctl.engine.apply import Workshop
-from migctl.engine.holding import explained, is_in_use, is_outstanding
+from migctl.engine.holding import explained
 from migctl.engine.idleness import PASSING_S, refuse_instances, wait_until_idle
 from migctl.engine.observe import boot
 from migctl.errors import HostError, Interrupted, MigctlError, Notice
+from migctl.nvml.refusals import is_in_use, is_outstanding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from migctl.core.holders import STOP_SERVICES, Purpose, Sighting, advice, held_b
 from migctl.core.mig import Gpu, MigMode
 from migctl.core.plan import GpuSelector
 from migctl.core.selection import select_gpus
-from migctl.engine.holding import explained, holders_data, is_in_use, is_outstanding, sight
+from migctl.engine.holding import explained, holders_data, sight
 from migctl.engine.idleness import PASSING_S, at_work, hold_machine, refuse_instances, wait_until_idle
 from migctl.engine.observe import boot
 from migctl.engine.rights import require_mode
@@ -24,6 +24,7 @@ from migctl.host.reset import ResetAnswer, reset_command, reset_gpu, reset_words
 from migctl.nvml.driver import Driver
 from migctl.nvml.errors import no_mig
 from migctl.nvml.open import released, simulated_reset
+from migctl.nvml.refusals import is_in_use, is_outstanding, needs_a_reboot
 
 _LETTING_GO_S = 5.0
 """How long a driver may take to notice that everybody has let go of the GPU."""
@@ -141,7 +142,7 @@ def _change(
     # What was refused outright is not wished for: a reset would bring nothing into force.
     if is_in_use(pending) and (sighting.holders or not request.reset or not is_outstanding(pending)):
         raise explained(pending, sighting, Purpose.MODE, session.caller.uid, stopping=request.stopping)
-    if pending.data.get("activation") == "NOT_SUPPORTED" or not request.reset:
+    if needs_a_reboot(pending) or not request.reset:
         raise pending
     _reset(session, driver, gpu, request, report)
     return True

@@ -24,6 +24,7 @@ from migctl.engine.launch import launch_pad
 from migctl.engine.observe import Look
 from migctl.engine.verification import unverified
 from migctl.errors import MigctlError
+from migctl.nvml.refusals import is_of_the_driver
 
 _MAKING = (Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE)
 
@@ -221,4 +222,4 @@ def _was_refused(record: Record, error: MigctlError) -> bool:
     if record.container_id is not None or record.profile_id is None or record.started_at is not None:
         return False
     # An instance that was made while the driver said no is as good as none: it is destroyed again.
-    return record.instance is None or record.instance.mig_uuid is None or "nvml_call" in error.data
+    return record.instance is None or record.instance.mig_uuid is None or is_of_the_driver(error)
