@@ -45,17 +45,37 @@ def with_system_path(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def ask(words: Sequence[str], environ: Mapping[str, str], timeout_s: float, given: bytes | None = None) -> Answer:
-    """Run a program, looked for on the PATH of `environ`, to its end; `given` is its standard input.
+    """Run a program, looked for on the PATH of `environ`, to its end; `given` is its standard input. It answers in English.
 
     Ctrl-C in the terminal does not reach it, so that it is never left half done.
+    """
+    return tell(words, {**environ, "LC_ALL": "C"}, timeout_s, given)
+
+
+def tell(
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    timeout_s: float,
+    given: bytes | None = None,
+    *,
+    folder: str | None = None,
+) -> Answer:
+    """The same in the caller's own language.
+
+    Args:
+        words: the program, looked for on the PATH of `environ`, and its arguments.
+        environ: all of its environment.
+        timeout_s: after which it is killed.
+        given: what it reads; nothing = an empty standard input.
+        folder: where it runs; nothing = where this process is.
     """
     program = find_program(words[0], environ) or words[0]
     try:
         done = subprocess.run(
             [program, *words[1:]],
-            env=dict(environ) | {"LC_ALL": "C"},
-            stdin=subprocess.DEVNULL if given is None else None,
-            input=given,
+            env=dict(environ),
+            cwd=folder,
+            input=given or b"",
             capture_output=True,
             timeout=timeout_s,
             check=False,
@@ -64,7 +84,9 @@ def ask(words: Sequence[str], environ: Mapping[str, str], timeout_s: float, give
     except subprocess.TimeoutExpired as error:
         return _answer(-1, error.stdout or b"", error.stderr or b"")
     except OSError as error:
-        return Answer(127, "", f"{words[0]}: {error.strerror}")
+        return _answer(127, b"", f"{error.filename or words[0]}: {error.strerror}".encode())
+    except ValueError as error:  # a NUL byte in a word
+        return _answer(127, b"", str(error).encode())
     return _answer(done.returncode, done.stdout, done.stderr)
 
 

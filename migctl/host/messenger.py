@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping, Sequence
 
+from migctl import programs
 from migctl.errors import HostError
 
 _DEADLINE_S = 30.0
@@ -30,24 +30,12 @@ def tell(command: Sequence[str], url: str, text: str, *, environ: Mapping[str, s
 
 
 def _run(command: Sequence[str], text: str, environ: Mapping[str, str], folder: str) -> None:
-    try:
-        done = subprocess.run(
-            list(command),
-            input=text.encode(),
-            env=dict(environ),
-            cwd=folder or "/",
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=_DEADLINE_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        raise _not_told(command[0], str(error)) from error
-    if done.returncode:
-        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise _not_told(
-            command[0], f"it ended with exit code {done.returncode}" + "".join(f": {line}" for line in last)
-        )
+    answer = programs.tell(command, environ, _DEADLINE_S, text.encode(), folder=folder or "/")
+    if answer.code == -1:
+        raise _not_told(command[0], f"it had not ended after {_DEADLINE_S:.0f} s")
+    if not answer.ok:
+        last = answer.errors.strip().splitlines()[-1:]
+        raise _not_told(command[0], f"it ended with exit code {answer.code}" + "".join(f": {line}" for line in last))
 
 
 def _post(url: str, text: str) -> None:
