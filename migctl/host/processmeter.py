@@ -6,6 +6,7 @@ import os
 from typing import Final
 
 from migctl.core.counters import ProcessCounters
+from migctl.core.procstat import parse_stat
 from migctl.host.keptfile import KeptFile, read_once
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
@@ -28,7 +29,6 @@ class ProcessMeter:
     __slots__ = (
         "_delays",
         "_io",
-        "_name",
         "_schedstat",
         "_stat",
         "children",
@@ -51,7 +51,6 @@ class ProcessMeter:
         self.others: tuple[int, ...] = ()
         """Those of them that other threads than the first have forked."""
         self.comm = ""
-        self._name = b""
         self.command: tuple[str, ...] = ()
         self.loads_data = False
         self.over = False
@@ -62,32 +61,25 @@ class ProcessMeter:
         self._io: KeptFile | None = None if group else KeptFile(f"{proc}/{pid}/io", _SMALL)
 
     def read(self) -> ProcessCounters | None:
-        """What it has used; `None` once it is gone.
-
-        Fields of /proc/PID/stat behind the name, which may hold spaces and parentheses (proc_pid_stat(5)): state, parent, …,
-        14 utime, 15 stime, 16 cutime, 17 cstime, 20 threads, 22 starttime, 24 rss, 42 delayacct_blkio_ticks.
-        """
+        """What it has used; `None` once it is gone."""
         try:
-            head, _, tail = self._stat.read().rpartition(b")")
+            stat = parse_stat(self._stat.read().decode("utf-8", "replace"))
         except OSError:
             return None
-        fields = tail.split()
-        if not fields or fields[0] in (b"X", b"x"):
+        if stat is None or stat.collected:
             return None
-        self.over = fields[0] == b"Z"
-        name = head.partition(b"(")[2]
-        if name != self._name:
-            self._name, self.comm = name, name.decode("utf-8", "replace")
+        self.over = stat.ended
+        self.comm = stat.name
         return ProcessCounters(
             pid=self.pid,
-            parent=int(fields[1]),
-            started_s=int(fields[19]) * _TICK_S,
-            cpu_s=(int(fields[11]) + int(fields[12])) * _TICK_S,
-            children_s=(int(fields[13]) + int(fields[14])) * _TICK_S,
-            io_delay_s=int(fields[39]) * _TICK_S if self._delays else None,
-            resident_bytes=int(fields[21]) * _PAGE,
-            threads=int(fields[17]),
-            blocked=fields[0] == b"D",
+            parent=stat.parent,
+            started_s=stat.start_ticks * _TICK_S,
+            cpu_s=stat.own_ticks * _TICK_S,
+            children_s=stat.children_ticks * _TICK_S,
+            io_delay_s=stat.io_delay_ticks * _TICK_S if self._delays else None,
+            resident_bytes=stat.resident_pages * _PAGE,
+            threads=stat.threads,
+            blocked=stat.state == "D",
             loads_data=self.loads_data,
         )
 

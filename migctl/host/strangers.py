@@ -8,12 +8,13 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
+from migctl.core.procstat import parse_stat
 from migctl.core.readings import Stranger
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _WORTH_CPUS: Final = 0.05
 _MOST: Final = 5
-_KERNEL: Final = b"2"
+_KERNEL: Final = 2
 """Parent of the kernel's own threads, which are no process that anybody could move."""
 
 
@@ -26,34 +27,32 @@ class Strangers:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._proc = f"{root}/proc".replace("//", "/")
-        self._used: dict[tuple[int, bytes], tuple[float, float]] = {}
+        self._used: dict[tuple[int, int], tuple[float, float]] = {}
         self._last: dict[int, tuple[str, int, float]] = {}
         """pid → name, CPU it was last on, CPUs used."""
 
     def scan(self) -> None:
         """Look at every process once: about 15 µs each."""
         now_s = time.monotonic()
-        used: dict[tuple[int, bytes], tuple[float, float]] = {}
+        used: dict[tuple[int, int], tuple[float, float]] = {}
         self._last = {}
         for name in os.listdir(self._proc):  # noqa: PTH208 -- names alone, many of them
             if not name.isdecimal():
                 continue
             try:
                 with open(f"{self._proc}/{name}/stat", "rb") as file:  # noqa: PTH123 -- pathlib doubles the time
-                    head, _, tail = file.read().rpartition(b")")
+                    stat = parse_stat(file.read().decode("utf-8", "replace"))
             except OSError:
                 continue
-            fields = tail.split()
-            if len(fields) < 37 or fields[1] == _KERNEL:
+            if stat is None or stat.parent == _KERNEL:
                 continue
-            key, cpu_s = (int(name), fields[19]), (int(fields[11]) + int(fields[12])) * _TICK_S
+            key, cpu_s = (int(name), stat.start_ticks), stat.own_ticks * _TICK_S
             used[key] = (now_s, cpu_s)
             before = self._used.get(key)
             if before is not None and now_s > before[0]:
                 cpus = (cpu_s - before[1]) / (now_s - before[0])
                 if cpus >= _WORTH_CPUS:
-                    comm = head.partition(b"(")[2].decode("utf-8", "replace")
-                    self._last[int(name)] = (comm, int(fields[36]), cpus)
+                    self._last[int(name)] = (stat.name, stat.last_cpu, cpus)
         self._used = used
 
     def on(self, cpus: Collection[int], own: Collection[int]) -> tuple[Stranger, ...]:
