@@ -19,7 +19,8 @@ def restart_jobs(common: Common, words: Sequence[str], *, grace_s: float | None)
     from migctl.cli.plans import plan_of
     from migctl.cli.up import start
     from migctl.engine.decide import UpOptions
-    from migctl.engine.restart import LOCK_WAIT_S, put_back
+    from migctl.engine.lockwaits import MACHINE_S
+    from migctl.engine.restart import put_back
     from migctl.engine.targets import find_jobs
 
     session = common.session()
@@ -36,7 +37,7 @@ def restart_jobs(common: Common, words: Sequence[str], *, grace_s: float | None)
     ):
         anywhere = put_back(session, plan, jobs, grace_s=grace_s, report=progress.event, cancel=cancel)
     quiet = replace(common, quiet=True)
-    result = start(quiet if common.json else common, session, plan, UpOptions(jobs=anywhere, wait_for_s=LOCK_WAIT_S))
+    result = start(quiet if common.json else common, session, plan, UpOptions(jobs=anywhere, wait_for_s=MACHINE_S))
     waits = result.decision.waits
     begun = {job: result.records[job] for job in jobs if job in result.records and job not in waits}
     waiting = [job for job in jobs if job in waits]

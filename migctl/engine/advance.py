@@ -23,6 +23,7 @@ from migctl.core.wave import Wave, next_wave
 from migctl.engine.apply import Workshop
 from migctl.engine.claiming import claim
 from migctl.engine.idleness import hold_machine
+from migctl.engine.lockwaits import TURN_MACHINE_S, TURN_RUN_S
 from migctl.engine.mpsdaemons import stop_daemons
 from migctl.engine.observe import Look
 from migctl.engine.session import Session
@@ -33,10 +34,6 @@ from migctl.nvml.driver import Driver
 from migctl.store.ledger import Ledger
 
 LOG = logging.getLogger("migctl.supervisor")
-LOCK_WAIT_S = 20.0
-"""So long a turn waits for whoever makes instances or changes a mode; then it is tried again later."""
-RUN_LOCK_WAIT_S = 1.0
-"""A `down` or `stop` of the same run lasts as long as a job's grace, and other runs do not wait for that."""
 LOOK_AGAIN_S = 30.0
 """What others hold ends without telling: so often it is looked at while a job waits for nothing of the run's own."""
 PUT_OFF_S = 30.0
@@ -91,7 +88,7 @@ def advance(
     """
     with ExitStack() as stack:
         ledger = stack.enter_context(session.ledger(write=True))
-        stack.enter_context(session.run_lock(name, wait_s=RUN_LOCK_WAIT_S, cancel=cancel))
+        stack.enter_context(session.run_lock(name, wait_s=TURN_RUN_S, cancel=cancel))
         run, queue = ledger.run(name), _queue(ledger, name, memory)
         if run is None or queue is None:
             return Turn(over=True)
@@ -135,7 +132,7 @@ def _held(stack: ExitStack, session: Session, driver: Driver, cancel: threading.
     try:
         hold_machine(stack, session, driver, 0.0, cancel)
     except Busy:
-        hold_machine(stack, session, driver, LOCK_WAIT_S, cancel)
+        hold_machine(stack, session, driver, TURN_MACHINE_S, cancel)
         return True
     return False
 

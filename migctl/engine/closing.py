@@ -13,6 +13,7 @@ from migctl.core.entries import Queue
 from migctl.core.handing import is_spent
 from migctl.core.plan import Notify, Plan
 from migctl.core.record import JobState, Record
+from migctl.engine.lockwaits import CLOSING_RUN_S
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
 from migctl.host.messenger import tell
@@ -20,7 +21,6 @@ from migctl.runtimes.api import Runtime
 from migctl.store.ledger import Ledger
 
 LOG = logging.getLogger("migctl.supervisor")
-LOCK_WAIT_S = 5.0
 
 
 def close(session: Session, run: str, plan: Plan, ended: Sequence[Record]) -> tuple[MigctlError, ...]:
@@ -34,7 +34,7 @@ def close(session: Session, run: str, plan: Plan, ended: Sequence[Record]) -> tu
             try:
                 runtime = session.runtime(RuntimeName(record.runtime))
                 _save_log(ledger, runtime, record)
-                with session.run_lock(run, wait_s=LOCK_WAIT_S):
+                with session.run_lock(run, wait_s=CLOSING_RUN_S):
                     told = not _write(ledger, runtime, record)
             except MigctlError as error:
                 problems.append(error)
@@ -50,7 +50,7 @@ def conclude(session: Session, run: str, queue: Queue | None) -> bool:
     Raises:
         MigctlError: it could not be noted.
     """
-    with session.ledger(write=True) as ledger, session.run_lock(run, wait_s=LOCK_WAIT_S):
+    with session.ledger(write=True) as ledger, session.run_lock(run, wait_s=CLOSING_RUN_S):
         found = ledger.submissions.queue(run)
         if found != queue:
             return False

@@ -14,7 +14,7 @@ from migctl.core.record import JobState, Record
 from migctl.engine import recording
 from migctl.engine.apply import Workshop
 from migctl.engine.drift import taken_over
-from migctl.engine.holding import is_in_use
+from migctl.engine.lockwaits import MACHINE_S
 from migctl.engine.machinehold import MachineHold
 from migctl.engine.mode import restore
 from migctl.engine.observe import boot, check_source
@@ -25,11 +25,9 @@ from migctl.engine.supervisor import turn_wait_s, wake
 from migctl.engine.targets import unknown_run
 from migctl.errors import Busy, Interrupted, MigctlError, Notice, PartlyApplied
 from migctl.host.claims import drop_claim, store_name
+from migctl.nvml.refusals import is_in_use
 from migctl.store.failure import failure_alone, is_unwritable
 from migctl.store.ledger import Ledger
-
-LOCK_WAIT_S = 30.0
-"""How long `down` waits for another command at the machine: an `up` holds it while it makes instances and starts jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +89,7 @@ def take_down(
             wait_for_s=wait_for_s,
             # Others may be about to make instances where these lie, or to rely on the mode.
             destroying=MachineHold(
-                lambda: session.lock("machine", wait_s=LOCK_WAIT_S + wait_for_s, cancel=_still_to_come(cancel))
+                lambda: session.lock("machine", wait_s=MACHINE_S + wait_for_s, cancel=_still_to_come(cancel))
             ).held,
         )
         ledger.submissions.withdraw(run)  # whatever becomes of this command, nothing more starts

@@ -17,15 +17,13 @@ from migctl.core.steps import chain
 from migctl.engine.apply import Workshop
 from migctl.engine.claiming import claim
 from migctl.engine.idleness import hold_machine
+from migctl.engine.lockwaits import MACHINE_S
 from migctl.engine.observe import Look, check_source
 from migctl.engine.queued import waiting
 from migctl.engine.session import Session
 from migctl.engine.surroundings import surroundings
 from migctl.engine.targets import unknown_run
 from migctl.errors import MigctlError, PartlyApplied, PlanError
-
-LOCK_WAIT_S = 30.0
-"""An `up` holds the machine while it makes instances and starts jobs."""
 
 
 def put_back(
@@ -74,7 +72,7 @@ def put_back(
         try:
             for error in outcome.errors.values():
                 raise error
-            hold_machine(stack, session, driver, LOCK_WAIT_S, cancel)
+            hold_machine(stack, session, driver, MACHINE_S, cancel)
             seen = shop.look(plan.name)
             fresh = _anew(shop, plan, jobs, seen)
             claim(session, run, {**seen.records, **fresh}.values(), seen.observed.boot_id)

@@ -23,6 +23,7 @@ from migctl.engine.advance import Memory, Turn, advance
 from migctl.engine.closing import close, conclude, run_over
 from migctl.engine.down import take_down
 from migctl.engine.foresight import Foresight
+from migctl.engine.lockwaits import EARLIER_SUPERVISOR_S
 from migctl.engine.session import Session
 from migctl.engine.supervisor import bell_path, lock_name, places
 from migctl.errors import Busy, MigctlError
@@ -30,8 +31,6 @@ from migctl.host.doorbell import Doorbell
 from migctl.store.ledger import Ledger
 
 LOG = logging.getLogger("migctl.supervisor")
-LOCK_WAIT_S = 5.0
-"""An earlier supervisor that is about to end is waited for so long."""
 BUSY_AGAIN_S = 5.0
 FAILED_AGAIN_S = 30.0
 LONGEST_SLEEP_S = 3600.0
@@ -81,7 +80,7 @@ def supervise(
     """
     while True:
         with ExitStack() as stack:
-            stack.enter_context(session.lock(lock_name(session), wait_s=LOCK_WAIT_S))
+            stack.enter_context(session.lock(lock_name(session), wait_s=EARLIER_SUPERVISOR_S))
             supervisor = _Supervisor(session, stop, report)
             bell = Doorbell(bell_path(session), session.caller.uid, session.caller.gid, supervisor.ring)
             stack.callback(bell.close)

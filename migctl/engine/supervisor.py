@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from select import select
 
+from migctl.engine.lockwaits import TURN_S
 from migctl.engine.session import Session
 from migctl.errors import HostError
 from migctl.host.claims import store_name
@@ -17,8 +18,6 @@ BELL = "supervisor.bell"
 LOG_FILE = "supervisor.log"
 READY = b"ready\n"
 _DEADLINE_S = 20.0
-TURN_S = 30.0
-"""About so long a supervisor's turn holds a run at most."""
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); sys.argv[0] = 'migctl supervisor'; "
     "from migctl.engine.supervision import main; main()"

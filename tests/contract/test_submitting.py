@@ -160,10 +160,10 @@ def test_only_one_supervises(site: Site) -> None:
 
     submit(site, TURNS)
     session = site.session()
-    old, supervise.LOCK_WAIT_S = supervise.LOCK_WAIT_S, 0.1
+    old, supervise.EARLIER_SUPERVISOR_S = supervise.EARLIER_SUPERVISOR_S, 0.1
     try:
         with session.lock(lock_name(session)), pytest.raises(Busy):
             supervise.supervise(site.session(), stop=threading.Event())
     finally:
-        supervise.LOCK_WAIT_S = old
+        supervise.EARLIER_SUPERVISOR_S = old
     assert records(site).keys() == {"one"}
