@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from migctl.core.choices import RuntimeName
@@ -18,15 +18,14 @@ from migctl.core.record import Action, Record
 from migctl.core.steps import Chain, chain
 from migctl.engine.codes import CodeReading, note_code
 from migctl.engine.execute import Executor, Outcome
-from migctl.engine.holding import LOOK_AGAIN_S, Patience, ends_of, sight, waiting
+from migctl.engine.heldmachine import HeldMachine, stepped_back
+from migctl.engine.holding import Patience, Vigil, sight
 from migctl.engine.launch import LaunchPad, unit_name
 from migctl.engine.mpsdaemons import start_daemons, stop_daemons
 from migctl.engine.observe import Look, look
 from migctl.engine.session import Session
 from migctl.errors import Interrupted, MigctlError
-from migctl.host.endings import wait_for_an_end
 from migctl.nvml.driver import Driver
-from migctl.nvml.open import released
 from migctl.nvml.refusals import is_in_use
 from migctl.runtimes.api import Runtime
 from migctl.runtimes.launch import Launch
@@ -46,6 +45,8 @@ class Workshop:
     """Set by a signal: present steps are finished, no other is begun."""
     wait_for_s: float = 0.0
     """How long to wait for those who hold what is to be made or removed (`--wait-for`)."""
+    machine: HeldMachine = field(default_factory=HeldMachine)
+    """Of a command that has the machine all the time, but for what it waits for."""
     destroying: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered around the removal of an instance, where the command does not hold the machine all the time."""
     unrecorded: list[MigctlError] = field(default_factory=list, init=False)
@@ -96,20 +97,19 @@ class Workshop:
         instance, the others are undone, and then it is waited for, with no GPU open meanwhile.
         """
         outcome = self._take_down(records, seen, grace_s=grace_s, hurry=hurry)
-        deadline = time.monotonic() + self.wait_for_s
-        told = False
+        vigil = Vigil(
+            purpose=Purpose.DESTROY,
+            wait_s=self.wait_for_s,
+            say=lambda text: self.report(NoteEvent(text)),
+            away=partial(stepped_back, self.driver, self.machine),
+        )
         while held := {name: error for name, error in outcome.errors.items() if is_in_use(error)}:
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
+            if vigil.left_s <= 0:
                 break
             if self.cancel.is_set():
-                return replace(outcome, errors={**outcome.errors, **_not_waited_for(held)} if told else outcome.errors)
-            sighting = self._who_holds(outcome.records[next(iter(held))])
-            if not told:
-                self.report(NoteEvent(waiting(sighting, Purpose.DESTROY, left_s)))
-                told = True
-            with released(self.driver):
-                wait_for_an_end(ends_of(sighting), min(LOOK_AGAIN_S, left_s), self.cancel)
+                told = _not_waited_for(held) if vigil.told else {}
+                return replace(outcome, errors={**outcome.errors, **told})
+            vigil.for_an_end(self._who_holds(outcome.records[next(iter(held))]), self.cancel)
             seen = self.look(next(iter(records.values())).run)
             left = {name: seen.records[name] for name in held if name in seen.records}
             again = self._take_down(left, seen, grace_s=grace_s, hurry=hurry, moment_s=0.0)
@@ -209,6 +209,7 @@ class Workshop:
                 moment_s=self.session.moment_s if moment_s is None else moment_s,
                 wait_s=wait_s,
                 say=lambda text: self.report(NoteEvent(text)),
+                machine=self.machine,
             ),
             unrecorded=self.unrecorded.append if removing else None,
             destroying=self.destroying,

@@ -155,7 +155,8 @@ def _supervise(session: Session, run: str, started: int) -> None:
 
 def _hold(stack: ExitStack, shop: Workshop, plan: Plan) -> None:
     """Take the machine; what fails while it is held leaves neither a MIG mode nor an empty run behind."""
-    hold_machine(stack, shop.session, shop.driver, shop.wait_for_s, shop.cancel)
+    shop.machine = hold_machine(stack, shop.session, shop.driver, shop.wait_for_s, shop.cancel)
+    shop.destroying = shop.machine.at_it
     stack.enter_context(taken_back(shop, plan.name))
 
 

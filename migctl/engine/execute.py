@@ -16,7 +16,7 @@ from migctl.core.mig import Gpu, Instance, Profile
 from migctl.core.record import Action, JobState, Ownership, Record
 from migctl.core.steps import Chain
 from migctl.engine.halt import Halt
-from migctl.engine.holding import Patience
+from migctl.engine.holding import Patience, makes_nothing
 from migctl.errors import HostError, Interrupted, MigctlError, PlanError
 from migctl.nvml.driver import Driver
 from migctl.nvml.errors import WrongPlacement
@@ -171,6 +171,8 @@ class Executor:
     def _nothing_made(self, record: Record, action: Action, error: MigctlError) -> bool:
         """Whether a creation was refused for certain: what fails after it may have made the instance."""
         creation, owned = _CREATE.get(action), record.instance
+        if creation is not None and makes_nothing(error):
+            return True
         if creation is None or not is_no_to(error, creation):
             return False
         if not says_in_use(error):

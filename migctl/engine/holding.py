@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from migctl.core.holders import STOP_SERVICES, DeviceNode, Purpose, Sighting, advice, held_by
 from migctl.core.mig import Gpu
 from migctl.engine.halt import Halt
+from migctl.engine.heldmachine import HeldMachine
 from migctl.engine.session import Session
 from migctl.errors import Busy, HostError, Interrupted, MigctlError
-from migctl.host.endings import wait_for_an_end
+from migctl.host.endings import Ending, wait_for_an_end
 from migctl.host.holders import DevicePlaces, find_holders
 from migctl.host.procfs import process_start_ticks
 from migctl.nvml.open import simulated_devices
@@ -23,6 +25,7 @@ R = TypeVar("R")
 
 LOOK_AGAIN_S: Final = 2.0
 """A holder can let go without ending; so often it is tried again."""
+_NOTHING_MADE: Final = "nothing_made"
 
 
 def sight(session: Session, ledger: Ledger, gpu: Gpu) -> Sighting:
@@ -108,6 +111,37 @@ def holders_data(sighting: Sighting) -> dict[str, object]:
     }
 
 
+@dataclass(kw_only=True)
+class Vigil:
+    """One wait for whoever holds a GPU: why is said once, and meanwhile nothing is kept from others."""
+
+    purpose: Purpose
+    wait_s: float
+    say: Callable[[str], None]
+    away: Callable[[], AbstractContextManager[None]]
+    """Entered while it waits: lets go of what others may need."""
+    told: bool = field(default=False, init=False)
+    """It has come to a wait."""
+    _deadline: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._deadline = time.monotonic() + self.wait_s
+
+    @property
+    def left_s(self) -> float:
+        """Until it is over."""
+        return self._deadline - time.monotonic()
+
+    def for_an_end(self, sighting: Sighting, cancel: Ending) -> None:
+        """Until one of them has ended, it is over, or it is time to try again: a holder can let go without ending."""
+        if not self.told:
+            self.say(f"waiting up to {self.left_s:.0f} s: {held_by(sighting, self.purpose)}")
+            self.told = True
+        ends = {holder.pid: holder.started for holder in sighting.holders}
+        with self.away():
+            wait_for_an_end(ends, min(LOOK_AGAIN_S, self.left_s), cancel)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
     """How a step meets "in use": for a moment it tries again by itself, then as long as the user said, then it names who it is."""
@@ -119,6 +153,8 @@ class Patience:
     wait_s: float = 0.0
     """How long to wait for holders, beyond the moment."""
     say: Callable[[str], None] = lambda _: None
+    machine: HeldMachine = field(default_factory=HeldMachine)
+    """Had for every attempt, and let go of while it waits."""
 
     def through(
         self,
@@ -142,11 +178,14 @@ class Patience:
             Interrupted: a signal came while they were waited for.
         """
         began = time.monotonic()
+        vigil = Vigil(
+            purpose=purpose, wait_s=self.moment_s + self.wait_s, say=self.say, away=self.machine.let_go
+        )
         pause_s = 0.05
-        told = False
         while True:
             try:
-                return effect()
+                with self._at_it():
+                    return effect()
             except MigctlError as error:
                 if not is_in_use(error) and not is_still_there(error):
                     raise
@@ -154,8 +193,7 @@ class Patience:
             if made():
                 raise refusal
             _heed(halt, refusal)
-            waited_s = time.monotonic() - began
-            if waited_s + pause_s <= self.moment_s and not halt.is_set():
+            if time.monotonic() - began + pause_s <= self.moment_s and not halt.is_set():
                 halt.wait(pause_s)
                 pause_s = min(1.0, pause_s * 2)
                 continue
@@ -163,14 +201,33 @@ class Patience:
                 raise refusal
             sighting = self.look(gpu_uuid)
             sighting = sighting if gi_id is None else sighting.on(gi_id)
-            left_s = self.moment_s + self.wait_s - waited_s
-            if left_s <= pause_s or halt.is_set():
+            if vigil.left_s <= pause_s or halt.is_set():
                 raise explained(refusal, sighting, purpose, self.uid) from refusal
-            if not told:
-                self.say(waiting(sighting, purpose, left_s))
-                told = True
-            wait_for_an_end(ends_of(sighting), min(LOOK_AGAIN_S, left_s), halt)
+            with _making_nothing():
+                vigil.for_an_end(sighting, halt)
             _heed(halt, refusal)
+
+    @contextmanager
+    def _at_it(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            with _making_nothing():
+                stack.enter_context(self.machine.at_it())
+            yield
+
+
+@contextmanager
+def _making_nothing() -> Iterator[None]:
+    """What fails in here has made nothing: whoever has written down what was to be made may rely on that."""
+    try:
+        yield
+    except MigctlError as error:
+        error.data = {**error.data, _NOTHING_MADE: True}
+        raise
+
+
+def makes_nothing(error: MigctlError) -> bool:
+    """Whether a creation did not even come to its call of the driver, or was refused by it before."""
+    return _NOTHING_MADE in error.data
 
 
 def _heed(halt: Halt, refusal: MigctlError) -> None:
@@ -179,13 +236,3 @@ def _heed(halt: Halt, refusal: MigctlError) -> None:
         raise Interrupted(
             "interrupted", "interrupted while somebody holds the GPU", where=refusal.where, data=refusal.data
         ) from refusal
-
-
-def waiting(sighting: Sighting, purpose: Purpose, left_s: float) -> str:
-    """Why nothing happens, said once."""
-    return f"waiting up to {left_s:.0f} s: {held_by(sighting, purpose)}"
-
-
-def ends_of(sighting: Sighting) -> dict[int, int | None]:
-    """What to wait for: pid → start time."""
-    return {holder.pid: holder.started for holder in sighting.holders}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from migctl.core.events import Event, NoteEvent
@@ -15,12 +15,12 @@ from migctl.core.mig import Gpu
 from migctl.core.observed import Observed
 from migctl.core.services import Role
 from migctl.core.words import counted
-from migctl.engine.holding import LOOK_AGAIN_S, ends_of, holders_data, sight, waiting
-from migctl.engine.observe import owners
+from migctl.engine.heldmachine import HeldMachine, stepped_back
+from migctl.engine.holding import Vigil, holders_data, sight
+from migctl.engine.observe import boot, owners
 from migctl.engine.session import Session
 from migctl.errors import Busy, Interrupted
 from migctl.host.claims import read_claims
-from migctl.host.endings import wait_for_an_end
 from migctl.nvml.driver import Driver
 from migctl.nvml.open import released
 from migctl.store.ledger import Ledger
@@ -78,31 +78,39 @@ def wait_until_idle(
     *,
     wait_s: float,
     passing_s: float = 0.0,
+    own_run: str | None = None,
+    machine: HeldMachine,
     cancel: threading.Event,
     report: Callable[[Event], None],
 ) -> Gpu:
-    """The GPU, once nobody works on it; no GPU is kept open while waiting.
+    """The GPU, once no instance is on it and nobody works on it; while waiting no GPU is open, and the machine is others'.
 
     Args:
         wait_s: what the user said.
         passing_s: how long is waited in any case.
+        own_run: a run of the caller's whose own claim is no obstacle.
 
     Raises:
-        Busy: `gpu-busy`, naming everybody who does.
+        Busy: `gpu-busy`, naming everybody who does; `gpu-has-instances`, `gpu-claimed`.
         Interrupted: a signal came while waiting.
     """
-    deadline = time.monotonic() + max(wait_s, passing_s)
-    told = False
+    vigil = Vigil(
+        purpose=Purpose.MODE,
+        wait_s=max(wait_s, passing_s),
+        say=(lambda text: report(NoteEvent(text))) if wait_s > 0 else (lambda _: None),
+        away=partial(stepped_back, driver, machine),
+    )
+    boot_id = boot(session, driver)
     while True:
         with session.ledger(write=False) as ledger:
             gpu = driver.gpu(gpu_uuid)
+            refuse_instances(gpu, ledger, session, boot_id, own_run=own_run)
             working = at_work(sight(session, ledger, gpu))
         if not working.holders:
             return gpu
         if cancel.is_set():
             raise Interrupted("interrupted", f"interrupted while waiting for GPU {gpu.index}; nothing was changed")
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
+        if vigil.left_s <= 0:
             raise Busy(
                 "gpu-busy",
                 f"GPU {gpu.index} is in use; {held_by(working, Purpose.MODE)}; its MIG mode can be changed only while it is idle",
@@ -110,24 +118,30 @@ def wait_until_idle(
                 hint=f"{advice(working, Purpose.MODE, session.caller.uid)}   (--wait-for S waits for it)",
                 data=holders_data(working),
             )
-        if not told and wait_s > 0:
-            report(NoteEvent(waiting(working, Purpose.MODE, left_s)))
-            told = True
-        with released(driver):
-            wait_for_an_end(ends_of(working), min(LOOK_AGAIN_S, left_s), cancel)
+        vigil.for_an_end(working, cancel)
 
 
-def hold_machine(stack: ExitStack, session: Session, driver: Driver, wait_s: float, cancel: threading.Event) -> None:
+def hold_machine(
+    stack: ExitStack, session: Session, driver: Driver, wait_s: float, cancel: threading.Event
+) -> HeldMachine:
     """Take the `machine` lock for the rest of the stack's block; no GPU is kept open while waiting for it.
 
     Raises:
         Busy: somebody else holds it.
         Interrupted: a signal came while waiting for it.
     """
+
+    def take(seconds: float, heeding: bool) -> AbstractContextManager[None]:
+        heeded = cancel if heeding or not cancel.is_set() else None
+        return session.lock("machine", wait_s=seconds, cancel=heeded)
+
+    machine = HeldMachine(take)
+    stack.callback(machine.close)
     try:
-        stack.enter_context(session.lock("machine"))
+        machine.take(0.0)
     except Busy:
         if wait_s <= 0:
             raise
         with released(driver):
-            stack.enter_context(session.lock("machine", wait_s=wait_s, cancel=cancel))
+            machine.take(wait_s)
+    return machine

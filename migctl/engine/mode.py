@@ -15,8 +15,7 @@ from migctl.core.plan import Plan
 from migctl.core.run import Run
 from migctl.engine.apply import Workshop
 from migctl.engine.holding import explained
-from migctl.engine.idleness import PASSING_S, refuse_instances, wait_until_idle
-from migctl.engine.observe import boot
+from migctl.engine.idleness import PASSING_S, wait_until_idle
 from migctl.errors import HostError, Interrupted, MigctlError, Notice
 from migctl.nvml.refusals import is_in_use, is_outstanding
 
@@ -53,17 +52,20 @@ def turn_on(shop: Workshop, run: Run, gpus: Sequence[Gpu]) -> Run:
         Interrupted: a signal came.
     """
     for gpu in gpus:
-        refuse_instances(gpu, shop.ledger, shop.session, boot(shop.session, shop.driver), own_run=run.name)
         wait_until_idle(
             shop.session,
             shop.driver,
             gpu.uuid,
             wait_s=shop.wait_for_s,
             passing_s=PASSING_S,
+            own_run=run.name,
+            machine=shop.machine,
             cancel=shop.cancel,
             report=shop.report,
         )
-    for gpu in gpus:
+    for gpu in [shop.driver.gpu(gpu.uuid) for gpu in gpus]:
+        if gpu.mig is not None and gpu.mig.current:
+            continue  # somebody else turned it on while another one was waited for: it is not ours to turn off
         if shop.cancel.is_set():
             raise Interrupted("interrupted", "interrupted; everything that this command had made is undone")
         noted = tuple(uuid for uuid in run.mig_enabled if uuid != gpu.uuid)

@@ -13,8 +13,9 @@ from migctl.core.holders import STOP_SERVICES, Purpose, Sighting, advice, held_b
 from migctl.core.mig import Gpu, MigMode
 from migctl.core.plan import GpuSelector
 from migctl.core.selection import select_gpus
+from migctl.engine.heldmachine import HeldMachine
 from migctl.engine.holding import explained, holders_data, sight
-from migctl.engine.idleness import PASSING_S, at_work, hold_machine, refuse_instances, wait_until_idle
+from migctl.engine.idleness import PASSING_S, at_work, hold_machine, wait_until_idle
 from migctl.engine.observe import boot
 from migctl.engine.rights import require_mode
 from migctl.engine.services import recover_services, running_services, services_stopped
@@ -70,13 +71,20 @@ class ModeResult:
 
 def preview_mode(session: Session, request: ModeRequest) -> ModeResult:
     """What `mode` would do; reads only, and refuses what `mode` would refuse."""
-    with session.driver() as driver, session.ledger(write=False) as ledger:
+    with session.driver() as driver:
         gpu = _chosen(driver, request)
         assert gpu.mig is not None, "checked when it was chosen"
         if gpu.mig == _wanted(request):
             return ModeResult(gpu=gpu, mode=gpu.mig, changed=False)
-        refuse_instances(gpu, ledger, session, boot(session, driver))
-        wait_until_idle(session, driver, gpu.uuid, wait_s=0.0, cancel=threading.Event(), report=lambda _: None)
+        wait_until_idle(
+            session,
+            driver,
+            gpu.uuid,
+            wait_s=0.0,
+            machine=HeldMachine(),
+            cancel=threading.Event(),
+            report=lambda _: None,
+        )
         services = running_services(session) if request.stop_services else ()
         return ModeResult(gpu=gpu, mode=gpu.mig, changed=False, steps=tuple(_steps(session, gpu, request, services)))
 
@@ -96,7 +104,7 @@ def change_mode(
         driver = stack.enter_context(session.driver())
         boot_id = boot(session, driver)
         recover_services(session, boot_id, report)
-        hold_machine(stack, session, driver, request.wait_for_s, cancel)
+        machine = hold_machine(stack, session, driver, request.wait_for_s, cancel)
         gpu = _chosen(driver, request)
         assert gpu.mig is not None, "checked when it was chosen"
         wanted = _wanted(request)
@@ -107,17 +115,18 @@ def change_mode(
         if gpu.mig.current == request.enabled:
             # A change that is outstanding is taken back: nothing of the GPU is touched by that.
             return ModeResult(gpu=gpu, mode=driver.set_mig_mode(gpu.uuid, request.enabled), changed=True)
-        with session.ledger(write=False) as ledger:
-            refuse_instances(gpu, ledger, session, boot_id)
         gpu = wait_until_idle(
             session,
             driver,
             gpu.uuid,
             wait_s=request.wait_for_s,
             passing_s=PASSING_S,
+            machine=machine,
             cancel=cancel,
             report=report,
         )
+        if gpu.mig == wanted:
+            return ModeResult(gpu=gpu, mode=wanted, changed=False)  # somebody else changed it meanwhile
         units = running_services(session) if request.stop_services else ()
         with services_stopped(session, units, gpu=f"GPU {gpu.index}", boot_id=boot_id, report=report):
             was_reset = _change(session, driver, gpu, request, patient=bool(units), report=report)

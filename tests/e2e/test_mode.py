@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from migctl.host.lock import machine_lock
 from migctl.nvml.simmodel import SimProcess
 from migctl.nvml.simstate import SimState
 from tests.support.program import Program
@@ -106,13 +107,15 @@ def test_whoever_works_on_the_gpu_is_named_and_nothing_is_changed(ampere: Machin
     assert ampere.host.asked == []
 
 
-def test_it_waits_for_the_holder_as_long_as_it_was_told_and_holds_no_gpu_meanwhile(hopper: Machine) -> None:
+def test_it_waits_for_the_holder_as_long_as_it_was_told_and_holds_neither_gpu_nor_machine_meanwhile(hopper: Machine) -> None:
     with hopper.host.holding() as holder:
         waiting = hopper.program.start("mode", "enable", "--wait-for", "30")
         said = waiting.stderr.readline() if waiting.stderr else ""
         assert f"pid {holder.pid}" in said
         time.sleep(0.5)
         assert _opened(waiting.pid, hopper.host.devices) == []
+        with machine_lock(hopper.program.claims, "machine", wait_s=5.0):
+            pass  # it keeps nobody else from the machine either
         began = time.monotonic()
         holder.kill()
         holder.wait()
