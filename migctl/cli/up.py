@@ -44,37 +44,12 @@ def bring_up(
     if common.json and not (wait or attach):
         from migctl.render.up_text import up_json
 
-        made = result.decision
-        write_json(
-            up_json(
-                result.run,
-                result.records,
-                result.started,
-                made.kept,
-                made.taken_out,
-                made.difference,
-                result.notices,
-                made.waits,
-            )
-        )
+        write_json(up_json(result.view))
     elif not common.json:
         from migctl.render.up_text import up_text
 
-        write(
-            up_text(
-                result.run,
-                result.records,
-                result.started,
-                result.decision.kept,
-                result.decision.taken_out,
-                result.notices,
-                common.style(),
-                simulated=session.nvml,
-                quiet=common.quiet,
-                next_steps=next_steps,
-                waits=result.decision.waits,
-            )
-        )
+        style = common.style()
+        write(up_text(result.view, style, simulated=session.nvml, quiet=common.quiet, next_steps=next_steps))
     if attach:
         _attach(session, result)
     if wait or attach:

@@ -13,6 +13,7 @@ from migctl.core.mig import Gpu
 from migctl.core.plan import Plan
 from migctl.core.record import Record
 from migctl.core.run import Run
+from migctl.core.views.up import UpView
 from migctl.core.words import counted
 from migctl.engine import recording
 from migctl.engine.apply import Workshop, read_only
@@ -37,14 +38,7 @@ from migctl.engine.supervisor import ensure, turn_wait_s
 from migctl.engine.surroundings import surroundings
 from migctl.engine.undo import partly, taken_back, undo, without_the_old
 from migctl.engine.verification import unverified
-from migctl.errors import (
-    HostError,
-    Interrupted,
-    MigctlError,
-    Notice,
-    PartlyApplied,
-    PlanError,
-)
+from migctl.errors import HostError, Interrupted, MigctlError, Notice, PartlyApplied, PlanError
 from migctl.store.ledger import Ledger
 
 
@@ -57,6 +51,22 @@ class UpResult:
     records: Mapping[str, Record]
     started: tuple[str, ...]
     notices: tuple[Notice, ...]
+
+    @property
+    def view(self) -> UpView:
+        """What is told of it."""
+        made = self.decision
+        return UpView(
+            run=self.run,
+            records=self.records,
+            started=self.started,
+            kept=made.kept,
+            taken_out=made.taken_out,
+            changed=made.difference.changed,
+            removed=made.difference.removed,
+            waits=made.waits,
+            notices=self.notices,
+        )
 
 
 def preview(session: Session, plan: Plan, options: UpOptions) -> Decision:

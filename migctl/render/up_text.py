@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from migctl.core.reconcile import Difference
-from migctl.core.record import Record
-from migctl.core.run import Run
+from migctl.core.views.up import UpView
 from migctl.core.words import counted
-from migctl.errors import Notice
 from migctl.render.console import Style
 from migctl.render.errors_text import notice_lines
 from migctl.render.table import Cell, Column, table
@@ -25,30 +22,14 @@ _COLUMNS = (
 )
 
 
-def up_text(
-    run: Run,
-    records: Mapping[str, Record],
-    started: Sequence[str],
-    kept: Sequence[str],
-    taken_out: Sequence[str],
-    notices: Sequence[Notice],
-    style: Style,
-    *,
-    simulated: str,
-    quiet: bool,
-    next_steps: Sequence[str] = (),
-    waits: Mapping[str, str] | None = None,
-) -> str:
+def up_text(view: UpView, style: Style, *, simulated: str, quiet: bool, next_steps: Sequence[str] = ()) -> str:
     """The run in one line, its new jobs as a table, and what was left as it is.
 
     Args:
-        kept: jobs of the plan that this call did not touch.
-        taken_out: jobs that it ended and removed for good.
         next_steps: what to type next, a line each; before the warnings, which would hide it.
-        waits: jobs that wait in the queue, and why.
     """
-    told = _told(records, started, kept, taken_out, waits or {}, style)
-    lines = [f"{clean(run.name, style)}: {told}" + (f"  (simulated: {simulated})" if simulated else "")]
+    told = _told(view, style)
+    lines = [f"{clean(view.run.name, style)}: {told}" + (f"  (simulated: {simulated})" if simulated else "")]
     if quiet:
         return lines[0] + "\n"
     rows: list[list[Cell | str]] = [
@@ -60,65 +41,49 @@ def up_text(
             str(record.cpus),
             str(record.num_workers),
         ]
-        for name in started
-        if (record := records.get(name)) is not None
+        for name in view.started
+        if (record := view.records.get(name)) is not None
     ]
     if rows:
         lines += table(_COLUMNS, rows, style)
-    for what, names in (("ended and removed", taken_out), ("left as they are", kept)):
+    for what, names in (("ended and removed", view.taken_out), ("left as they are", view.kept)):
         if names:
             lines.append(f"{what}: {', '.join(clean(name, style) for name in names)}")
-    for line in waits_by_reason(waits or {}, style):
+    for line in waits_by_reason(view.waits, style):
         lines += hang("waiting:", line, style)
     lines += next_steps
-    if notices:
-        lines += ["", *notice_lines(notices, style)]
+    if view.notices:
+        lines += ["", *notice_lines(view.notices, style)]
     return "\n".join(lines) + "\n"
 
 
-def _told(
-    records: Mapping[str, Record],
-    started: Sequence[str],
-    kept: Sequence[str],
-    taken_out: Sequence[str],
-    waits: Mapping[str, str],
-    style: Style,
-) -> str:
+def _told(view: UpView, style: Style) -> str:
     """What was done, or why nothing was."""
     done = [
         f"{counted(len(names), 'job')} {what}"
-        for names, what in ((started, "started"), (taken_out, "removed"), (waits, "waiting"))
+        for names, what in ((view.started, "started"), (view.taken_out, "removed"), (view.waits, "waiting"))
         if names
     ]
     if done:
         return ", ".join(done)
-    bad = [records[name] for name in kept if name in records and records[name].state.unsuccessful]
+    bad = [r for name in view.kept if (r := view.records.get(name)) is not None and r.state.unsuccessful]
     if not bad:
         return "nothing to do: all jobs of the plan are there"
     return "nothing started; not run again: " + ", ".join(f"{clean(r.job, style)} ({r.state.value})" for r in bad)
 
 
-def up_json(
-    run: Run,
-    records: Mapping[str, Record],
-    started: Sequence[str],
-    kept: Sequence[str],
-    taken_out: Sequence[str],
-    difference: Difference,
-    notices: Sequence[Notice],
-    waits: Mapping[str, str] | None = None,
-) -> dict[str, object]:
+def up_json(view: UpView) -> dict[str, object]:
     """`up --json`."""
     return {
         "version": 1,
-        "run": run.name,
-        "simulated": bool(run.nvml),
-        "started": list(started),
-        "kept": list(kept),
-        "taken_out": list(taken_out),
-        "waiting": [{"name": job, "reason": why} for job, why in (waits or {}).items()],
-        "changed": list(difference.changed),
-        "removed": list(difference.removed),
+        "run": view.run.name,
+        "simulated": bool(view.run.nvml),
+        "started": list(view.started),
+        "kept": list(view.kept),
+        "taken_out": list(view.taken_out),
+        "waiting": [{"name": job, "reason": why} for job, why in view.waits.items()],
+        "changed": list(view.changed),
+        "removed": list(view.removed),
         "jobs": [
             {
                 "name": r.job,
@@ -132,7 +97,7 @@ def up_json(
                 "container_id": r.container_id if r.runtime == "docker" else None,
                 "pid": r.pid,
             }
-            for r in records.values()
+            for r in view.records.values()
         ],
-        "warnings": [{"id": n.id, "message": n.message, "hint": n.hint} for n in notices],
+        "warnings": [{"id": n.id, "message": n.message, "hint": n.hint} for n in view.notices],
     }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import MemorySlices, Placement
 from migctl.core.record import JobState, Record
 from migctl.core.run import Run
+from migctl.core.views.up import UpView
 from migctl.errors import Notice
 from migctl.render.up_text import up_text
 from tests.support.render_values import PLAIN
@@ -46,10 +47,10 @@ class Case:
     """What was done, in the words of its heading."""
 
     heading: str
-    started: Sequence[str] = ()
-    kept: Sequence[str] = ()
-    taken_out: Sequence[str] = ()
-    notices: Sequence[Notice] = ()
+    started: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    taken_out: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 CASES = [
@@ -66,16 +67,14 @@ def test_each_outcome_of_up_says_what_was_done_and_what_was_not(golden: Callable
     told = []
     for quiet in (False, True):
         for case in CASES:
-            text = up_text(
-                RUN,
-                RECORDS,
-                case.started,
-                case.kept,
-                case.taken_out,
-                case.notices,
-                PLAIN,
-                simulated="",
-                quiet=quiet,
+            view = UpView(
+                run=RUN,
+                records=RECORDS,
+                started=case.started,
+                kept=case.kept,
+                taken_out=case.taken_out,
+                notices=case.notices,
             )
+            text = up_text(view, PLAIN, simulated="", quiet=quiet)
             told.append(f"## {case.heading}{', quiet' if quiet else ''}\n{text}")
     golden("render/up", "\n".join(told))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from migctl.core.run import Run
+from migctl.core.views.up import UpView
 from migctl.errors import Notice
 from migctl.render.console import Style
 from migctl.render.up_text import up_text
@@ -12,9 +13,8 @@ WARNING = Notice("cpus-shared", "jobs share CPUs", hint="fewer jobs")
 
 
 def text(*, quiet: bool) -> str:
-    return up_text(
-        RUN, {}, ("one",), (), (), (WARNING,), Style(), simulated="", quiet=quiet, next_steps=("migctl down one",)
-    )
+    view = UpView(run=RUN, started=("one",), notices=(WARNING,))
+    return up_text(view, Style(), simulated="", quiet=quiet, next_steps=("migctl down one",))
 
 
 def test_the_next_step_comes_before_the_warnings() -> None:
