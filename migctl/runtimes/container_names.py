@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from migctl.core.labels import LABEL
 from migctl.errors import Busy
-from migctl.runtimes.container_units import is_ours
+from migctl.runtimes.container_late import is_of_this_attempt
 from migctl.runtimes.docker_errors import engine_errors
 from migctl.runtimes.engine_client import Engine
 from migctl.runtimes.launch import Launch
@@ -18,8 +17,7 @@ def clear_name(engine: Engine, launch: Launch, where: str) -> None:
     """
     with engine_errors(engine.endpoint, where):
         data = engine.client.inspect_container(launch.name)
-    labels = data["Config"]["Labels"]
-    ours = is_ours(labels) and labels[LABEL + "token"] == launch.token and labels[LABEL + "run"] == launch.run
+    ours = is_of_this_attempt(data, launch)
     if not ours or data["State"].get("Running"):
         whose = "this very attempt, and it runs" if ours else "not this attempt's"
         raise Busy(

@@ -147,26 +147,34 @@ class Containers:
         )
         self._devices.make_ready(launch)
         try:
-            made = self._make(config, launch.name, where)
+            made = self._make(config, launch, where)
         except Busy as error:
             if error.id != "name-taken":
                 raise
             clear_name(self._engine, launch, where)
-            made = self._make(config, launch.name, where)
+            made = self._make(config, launch, where)
         handle = str(made["Id"])
         self._ours.add(handle)
         return handle
 
-    def _make(self, config: dict[str, Any], name: str, where: str) -> Mapping[str, Any]:
+    def _make(self, config: dict[str, Any], launch: Launch, where: str) -> Mapping[str, Any]:
         """By podman's own API where a device is asked for: its Docker API leaves devices out (containers/podman#22645)."""
-        with engine_errors(self._engine.endpoint, where):
-            client = self._engine.client
-            if self._link.podman and config["HostConfig"].get("DeviceRequests"):
-                from migctl.runtimes.podman_create import podman_spec
+        from migctl.runtimes.container_late import is_unanswered, made_unanswered
 
-                made: Mapping[str, Any] = client.create_podman_container(podman_spec(config, name))
-            else:
-                made = client.create_container_from_config(config, name)
+        with engine_errors(self._engine.endpoint, where):
+            client, name = self._engine.client, launch.name
+            try:
+                if self._link.podman and config["HostConfig"].get("DeviceRequests"):
+                    from migctl.runtimes.podman_create import podman_spec
+
+                    made: Mapping[str, Any] = client.create_podman_container(podman_spec(config, name))
+                else:
+                    made = client.create_container_from_config(config, name)
+            except Exception as error:
+                late = made_unanswered(self._engine, launch, error) if is_unanswered(error) else None
+                if late is None:
+                    raise
+                return late
             return made
 
     def _image(self, image_id: str | None, where: str) -> Image:

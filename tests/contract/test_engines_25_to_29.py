@@ -266,3 +266,23 @@ def test_the_engine_is_asked_only_for_ones_own_and_strangers_are_listed_while_th
     assert units == [mine.handle]
     assert everybody == {mine.handle, theirs.handle}
     assert (strangers, running) == (2, 1)
+
+
+@pytest.mark.parametrize("slow_s", [0.0, 0.5])
+def test_a_container_whose_creation_was_not_answered_is_found_by_its_name_and_is_ours(
+    tmp_path: Path, root: Path, slow_s: float
+) -> None:
+    engine = StubEngine(version="28.2.2", folders=[tmp_path / "run/cdi"], unanswered=1, slow_s=slow_s)
+    with serving(engine):
+        unit, _, name = start(engine, tmp_path, root)
+
+    assert unit.state is JobState.RUNNING
+    assert [made["Name"] for made in engine.containers.values()] == [f"/{name}"]
+
+
+def test_where_no_answer_and_no_container_comes_the_engine_is_blamed(tmp_path: Path, root: Path) -> None:
+    engine = StubEngine(version="28.2.2", folders=[tmp_path / "run/cdi"], unanswered=1, slow_s=None)
+    with serving(engine), pytest.raises(HostError) as told:
+        start(engine, tmp_path, root)
+
+    assert told.value.id == "no-engine"

@@ -60,6 +60,10 @@ API = {25: ("1.44", "1.24"), 28: ("1.50", "1.24"), 29: ("1.52", "1.44")}
 """Newest and oldest API of each engine (docs.docker.com/reference/api/engine, version matrix)."""
 
 
+class NoAnswerError(Exception):
+    """The connection ends."""
+
+
 class EngineRefusedError(Exception):
     """An answer with this status."""
 
@@ -82,6 +86,10 @@ class StubEngine:
     cdi_hook: bool = False
     hook_brings: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     folders: Sequence[Path] = ()
+    unanswered: int = 0
+    """So many creations are begun, and their connections end without an answer."""
+    slow_s: float | None = 0.0
+    """How long such a creation takes; `None`: it comes to nothing."""
     late_reads: int = 0
     """How often a start still overlooks a new CDI file."""
     info: Mapping[str, Any] = field(default_factory=dict)
@@ -140,6 +148,11 @@ class StubEngine:
                 }
             case ("GET", "images", *name, "json"):
                 raise EngineRefusedError(404, f"No such image: {unquote('/'.join(name))}")
+            case ("POST", "containers", "create") if self.unanswered > 0:
+                self.unanswered -= 1
+                if self.slow_s is not None:
+                    threading.Timer(self.slow_s, self._create, (query["name"][0], body)).start()
+                raise NoAnswerError
             case ("POST", "containers", "create"):
                 return 201, self._create(query["name"][0], body)
             case ("GET", "containers", "json"):
@@ -349,6 +362,8 @@ def serving(engine: StubEngine) -> Iterator[str]:
             body = json.loads(self.rfile.read(length)) if length else None
             try:
                 status, answer = engine.answer(self.command, split.path, parse_qs(split.query), body)
+            except NoAnswerError:
+                return
             except EngineRefusedError as refusal:
                 status, answer = refusal.status, {"message": str(refusal)}
             data = b"" if answer is None else json.dumps(answer).encode()
