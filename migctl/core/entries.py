@@ -33,6 +33,8 @@ class Queue:
     """Compute slices of the jobs of the first wave: cores are shared out by these for the run's whole life."""
     told: bool = False
     """Nothing is left to be done, and whoever wanted to know has been told."""
+    leaving: bool = False
+    """With `on_finish: down`: all is told, and the run is being taken down, by the next supervisor where this one ends."""
     reason: str = ""
     """Why nothing starts although nobody held it: a failure with `fail_fast`, a restart of the machine."""
 
@@ -66,4 +68,5 @@ def requeued(queue: Queue | None, plan: Plan, now: float, *, again: bool = False
         stopped=stopped,
         reason=queue.reason if stopped and not queue.held else "",
         told=False,
+        leaving=False,
     )

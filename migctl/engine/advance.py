@@ -93,6 +93,8 @@ def advance(
         if run is None or queue is None:
             return Turn(over=True)
         plan = _submission(ledger, name, memory).plan
+        if queue.leaving:
+            return Turn(over=True, plan=plan, queue=queue)
         runtime = session.runtime(RuntimeName(run.runtime))
         driver = stack.enter_context(session.driver())
         shop = Workshop(session=session, driver=driver, runtime=runtime, ledger=ledger, report=report, cancel=cancel)

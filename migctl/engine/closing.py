@@ -15,9 +15,10 @@ from migctl.core.plan import Notify, Plan
 from migctl.core.record import JobState, Record
 from migctl.engine.lockwaits import CLOSING_RUN_S
 from migctl.engine.session import Session
-from migctl.errors import MigctlError
+from migctl.errors import Busy, MigctlError
 from migctl.host.messenger import tell
 from migctl.runtimes.api import Runtime
+from migctl.store.failure import is_unwritable
 from migctl.store.ledger import Ledger
 
 LOG = logging.getLogger("migctl.supervisor")
@@ -57,6 +58,26 @@ def conclude(session: Session, run: str, queue: Queue | None) -> bool:
         if found is not None:
             ledger.submissions.save_queue(run, replace(found, told=True))
         return True
+
+
+def begin_to_leave(session: Session, run: str, queue: Queue) -> Queue:
+    """Note that all is told and the run is being taken down; returns the queue as it stands now.
+
+    Raises:
+        Busy: `run-changed`, somebody has changed it since it looked like that.
+    """
+    with session.ledger(write=True) as ledger, session.run_lock(run, wait_s=CLOSING_RUN_S):
+        if ledger.submissions.queue(run) != queue:
+            raise Busy("run-changed", f"{run} was submitted anew", where=f"run {run}")
+        leaving = replace(queue, told=True, leaving=True)
+        try:
+            ledger.submissions.save_queue(run, leaving)
+        except MigctlError as error:
+            if not is_unwritable(error):
+                raise
+            LOG.warning("%s", error.message)  # a full disk keeps nobody from going
+            return queue
+        return leaving
 
 
 def run_over(session: Session, plan: Plan, records: Mapping[str, Record]) -> None:

@@ -56,7 +56,8 @@ def take_down(
         grace_s: seconds between SIGTERM and SIGKILL; `None` = each job's own.
         cancel: set by a signal: skip the rest of the grace; where another migctl or a holder is waited for, end that.
         wait_for_s: how long to wait for another migctl at this run, and for those who hold its instances.
-        unless: for a supervisor: asked, with the run held, about its queue as it is now.
+        unless: for a supervisor, of which nobody else starts anything: asked, with the run held, about its queue as it is now; the queue
+            stays until the run has ended, for the next one to go on from.
 
     Raises:
         Busy: `run-changed`, `unless` says so; nothing was done.
@@ -92,8 +93,9 @@ def take_down(
                 lambda: session.lock("machine", wait_s=MACHINE_S + wait_for_s, cancel=_still_to_come(cancel))
             ).held,
         )
-        ledger.submissions.withdraw(run)  # whatever becomes of this command, nothing more starts
-        wake(session)
+        if unless is None:
+            ledger.submissions.withdraw(run)  # whatever becomes of this command, nothing more starts
+            wake(session)
         written = ledger.records(run)
         seen = shop.look(run)
         outcome = shop.take_down(dict(seen.records), seen, grace_s=grace_s, hurry=cancel)
@@ -109,6 +111,7 @@ def take_down(
                 with shop.destroying():
                     notices += restore(shop, known, {r.gpu_uuid for r in seen.records.values()})
                 ledger.end_run(run)
+                ledger.submissions.withdraw(run)
             except MigctlError as error:
                 raise _not_ended(run, error) from error
         recording.wake(session)

@@ -45,12 +45,15 @@ def queue_notices(session: Session, ledger: Ledger, runs: Sequence[Run]) -> list
     """Runs whose waiting jobs nobody starts: held, or without a supervisor."""
     found: list[Notice] = []
     alone: list[str] = []
+    going: list[str] = []
     for run in runs:
         try:
             queue = ledger.submissions.queue(run.name)
         except MigctlError as error:
             found.append(Notice(error.id, error.message, hint=error.hint, where=f"run {run.name}"))
             continue
+        if queue is not None and queue.leaving and run.ended_at is None:
+            going.append(run.name)
         if queue is None or queue.told or run.ended_at is not None:
             continue
         alone.append(run.name)
@@ -59,7 +62,16 @@ def queue_notices(session: Session, ledger: Ledger, runs: Sequence[Run]) -> list
             found.append(
                 Notice("run-held", f"{run.name} is held{why}; nothing more starts", hint=f"migctl release {run.name}")
             )
-    if alone and not is_supervised(session):
+    supervised = not (alone or going) or is_supervised(session)
+    if going and not supervised:
+        found.append(
+            Notice(
+                "not-supervised",
+                f"nobody supervises {going[0]}, which was being taken down (on_finish: down)",
+                hint=f"migctl down {going[0]}",
+            )
+        )
+    if alone and not supervised:
         names = ", ".join(alone[:4]) + (f" and {counted(len(alone) - 4, 'more')}" if len(alone) > 4 else "")
         found.append(
             Notice(

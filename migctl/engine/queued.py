@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from migctl.core.entries import Entry, Queue
 from migctl.core.record import JobState, Record
+from migctl.engine.lockwaits import TURN_S
 from migctl.engine.session import Session
 from migctl.engine.supervisor import ensure, wake
 from migctl.engine.targets import unknown_run
@@ -33,7 +34,7 @@ class Waiting:
 def waiting(ledger: Ledger, run: str, records: Iterable[Record]) -> dict[str, Waiting]:
     """The jobs of the queue that are not on the machine, by name, in the queue's order."""
     queue = ledger.submissions.queue(run)
-    if queue is None:
+    if queue is None or queue.leaving:
         return {}
     known = {record.job: record for record in records}
     waits = ledger.submissions.waits(run)
@@ -97,7 +98,7 @@ def release(session: Session, run: str, jobs: Collection[str]) -> tuple[str, ...
 def take_out(session: Session, ledger: Ledger, run: str, jobs: Sequence[str]) -> tuple[str, ...]:
     """Take waiting jobs out of the queue, for `stop`, which holds the run's lock; returns those that waited."""
     queue = ledger.submissions.queue(run)
-    if queue is None:
+    if queue is None or queue.leaving:
         return ()
     waits = waiting(ledger, run, ledger.records(run))
     out = tuple(name for name in jobs if name in waits and waits[name].state is JobState.QUEUED)
@@ -110,7 +111,7 @@ def take_out(session: Session, ledger: Ledger, run: str, jobs: Sequence[str]) ->
 def _changed(
     session: Session, run: str, change: Callable[[Queue, Mapping[str, Waiting]], Queue]
 ) -> Mapping[str, Waiting]:
-    with session.ledger(write=True) as ledger, session.run_lock(run, wait_s=30.0):
+    with session.ledger(write=True) as ledger, session.run_lock(run, wait_s=TURN_S):
         if ledger.run(run) is None:
             raise unknown_run(run, [r.name for r in ledger.runs()])
         queue = ledger.submissions.queue(run)

@@ -9,18 +9,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from migctl.core.choices import Finish, RuntimeName
-from migctl.core.entries import Queue
 from migctl.core.events import Event
 from migctl.core.plan import Plan
 from migctl.core.record import Record
 from migctl.core.run import Run
 from migctl.engine import recording
 from migctl.engine.advance import Memory, Turn, advance
-from migctl.engine.closing import close, conclude, run_over
+from migctl.engine.closing import begin_to_leave, close, conclude, run_over
 from migctl.engine.down import take_down
 from migctl.engine.foresight import Foresight
 from migctl.engine.lockwaits import EARLIER_SUPERVISOR_S
@@ -105,7 +104,7 @@ def _is_open(ledger: Ledger, name: str) -> bool:
     except MigctlError as error:
         LOG.warning("%s", error.message)
         return False
-    return found is not None and not found.told
+    return found is not None and (not found.told or found.leaving)
 
 
 class _Supervisor:
@@ -274,26 +273,26 @@ class _Supervisor:
         del self._runs[name]
 
     def _leave(self, name: str, one: _Watched, turn: Turn, plan: Plan) -> None:
-        """Take it down, unless somebody has submitted it anew; what cannot be removed yet is tried again."""
-        records = self._records(name, one)
-        again = one.leaving is not None
-
-        def changed(found: Queue | None) -> bool:
-            return found is not None if again else found != turn.queue
-
+        """Take it down, unless somebody has submitted it anew; what cannot be removed yet is tried again, here or by the next one."""
+        queue = turn.queue
+        assert queue is not None, "a plan comes with its queue"
+        if one.leaving is None and not queue.leaving:
+            queue = begin_to_leave(one.session, name, queue)
+            self._tell(name, one, plan, self._records(name, one))
+        one.leaving = replace(turn, queue=queue)
         try:
-            take_down(one.session, name, grace_s=None, report=self._report, cancel=threading.Event(), unless=changed)
+            take_down(
+                one.session,
+                name,
+                grace_s=None,
+                report=self._report,
+                cancel=threading.Event(),
+                unless=lambda found: found != queue,
+            )
         except Busy as error:
             if error.id == "run-changed":
                 one.leaving = None
             raise
-        except MigctlError:
-            if not again:
-                self._tell(name, one, plan, records)
-            one.leaving = turn
-            raise
-        if not again:
-            self._tell(name, one, plan, records)
 
     @staticmethod
     def _records(name: str, one: _Watched) -> Mapping[str, Record]:

@@ -12,7 +12,7 @@ import pytest
 
 from migctl.core.choices import Finish
 from migctl.core.events import Event, Moment, StepEvent
-from migctl.core.plan import Job, Plan
+from migctl.core.plan import Job, Notify, Plan
 from migctl.core.record import Action
 from migctl.engine.advance import Memory, Turn, advance
 from migctl.engine.closing import conclude
@@ -168,6 +168,38 @@ def test_on_finish_down_leaves_nothing_and_never_takes_what_came_meanwhile(site:
 
     assert site.settled() is None
     site.assert_gone([])
+
+
+class Died(BaseException):
+    """As of a process that is killed: nothing of migctl catches it."""
+
+
+GOING = (Action.DESTROY_COMPUTE_INSTANCE, Action.DESTROY_GPU_INSTANCE)
+
+
+@pytest.mark.parametrize("nth", range(1, 7))
+def test_what_a_supervisor_died_in_taking_down_is_taken_down_by_the_next_one_and_told_of_once(
+    site: Site, nth: int
+) -> None:
+    whom = Notify(command=("sh", "-c", "cat >>told; echo >>told"), on=("run",))
+    submit(site, plan(site, "one", "two", on_finish=Finish.DOWN, notify=(whom,)))
+    seen = 0
+
+    def die(event: Event) -> None:
+        nonlocal seen
+        if isinstance(event, StepEvent) and event.action in GOING:
+            seen += 1
+            if seen == nth:
+                raise Died
+
+    with pytest.raises(Died):
+        supervise_all(site, report=die)
+    supervise_all(site)
+
+    site.assert_gone([])
+    told = site.folder / "told"
+    assert until(told.exists)
+    assert len(told.read_text().splitlines()) == 1
 
 
 def test_a_run_whose_queue_cannot_be_read_is_no_other_runs_trouble(site: Site) -> None:
