@@ -81,7 +81,7 @@ def refuse_second_copies(session: Session, ledger: Ledger, plan: Plan, recorded:
 
 def _hint(one: Leftover) -> str:
     ending = f"kill {one.unit.pid} ends it"
-    # Without its supervisor nothing tells its instance and its CPUs.
+    # Without its shim nothing tells its instance and its CPUs.
     return (
         f"migctl adopt takes it over; {ending}" if one.unit.token else f"{ending}; too little is known to take it over"
     )

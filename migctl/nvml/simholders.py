@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from migctl.core.supervisor import supervised
+from migctl.core.shim import shim_of
 
 _HANDED_BY: Final = (b"CUDA_VISIBLE_DEVICES=", b"NVIDIA_VISIBLE_DEVICES=", b"MIGCTL_MIG_UUID=")
 _PIECE: Final = 1 << 16
@@ -15,9 +15,9 @@ _PIECE: Final = 1 << 16
 def holders(uuids: Collection[str]) -> Mapping[str, tuple[int, ...]]:
     """The living processes that were handed each of these MIG devices, by one walk through /proc.
 
-    What counts is the environment that a process was started with: that of the job, not that of its supervisor. It is empty for a
+    What counts is the environment that a process was started with: that of the job, not that of its shim. It is empty for a
     process that has ended and is not collected yet. A driver knows other users' processes as well; where their environment may not
-    be read, their supervisor's command line tells. This very process does not count.
+    be read, their shim's command line tells. This very process does not count.
     """
     wanted = {uuid.encode(): uuid for uuid in uuids}
     found: dict[str, set[int]] = {uuid: set() for uuid in uuids}
@@ -28,7 +28,7 @@ def holders(uuids: Collection[str]) -> Mapping[str, tuple[int, ...]]:
                 try:
                     environment = _read(f"/proc/{name}/environ")
                 except PermissionError:
-                    for uuid, pids in _supervised(name, found.keys()):
+                    for uuid, pids in _by_shim(name, found.keys()):
                         found[uuid] |= pids
                     continue
                 for device in _handed(environment) & wanted.keys():
@@ -43,9 +43,9 @@ def _handed(environment: bytes) -> set[bytes]:
     return {device.strip() for line in lines for device in line.partition(b"=")[2].split(b",")}
 
 
-def _supervised(pid: str, wanted: Collection[str]) -> Iterator[tuple[str, set[int]]]:
-    """The device of a supervisor of another user's job, and the job's processes; the supervisor where they are not told."""
-    job = supervised(os.fsdecode(_read(f"/proc/{pid}/cmdline")).split("\0"))
+def _by_shim(pid: str, wanted: Collection[str]) -> Iterator[tuple[str, set[int]]]:
+    """The device of the shim of another user's job, and the job's processes; the shim where they are not told."""
+    job = shim_of(os.fsdecode(_read(f"/proc/{pid}/cmdline")).split("\0"))
     if job is not None and job.device in wanted:
         below = {int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()}
         yield job.device, below or {int(pid)}

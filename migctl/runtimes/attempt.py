@@ -229,4 +229,4 @@ def _state(held: bool, started: dict[str, Any] | None, ended: dict[str, Any] | N
         return JobState.LOST, "the machine was restarted"
     if held or proc.is_alive(started["pid"], started["start_ticks"]):
         return JobState.RUNNING, None
-    return JobState.LOST, "it ended while its supervisor was dead: nobody saw the exit code"
+    return JobState.LOST, "it ended while the process that watched it was dead: nobody saw the exit code"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from migctl.core.observed import Unit
 from migctl.core.record import JobState, Record
-from migctl.core.supervisor import supervised
+from migctl.core.shim import shim_of
 from migctl.runtimes import proc
 from migctl.runtimes.logfile import ended_within
 
@@ -53,10 +53,10 @@ class Bare:
 
     @property
     def shim(self) -> tuple[int, int] | None:
-        """Pid and start time of its supervisor, while that lives: it ends what the job leaves behind."""
+        """Pid and start time of its shim, while that lives: it ends what the job leaves behind."""
         parent = proc.parent(self.pid)
         ticks = proc.start_ticks(parent) if parent is not None else None
-        if parent is None or ticks is None or supervised(proc.words(parent)) is None:
+        if parent is None or ticks is None or shim_of(proc.words(parent)) is None:
             return None
         return parent, ticks
 

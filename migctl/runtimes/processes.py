@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from migctl.core.cpuset import CpuSet
 from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.core.record import JobState
-from migctl.core.supervisor import told_words
+from migctl.core.shim import shim_words
 from migctl.errors import Busy, HostError, MigctlError, Notice, PlanError, Problems
 from migctl.runtimes import proc
 from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt, disk_full
@@ -166,7 +166,7 @@ class Processes:
                 "user": launch["user"] and tuple(launch["user"]),
                 "boot_id": proc.boot_id(),
             }
-            words = told_words(launch["run"], launch["job"], launch.get("device"))
+            words = shim_words(launch["run"], launch["job"], launch.get("device"))
             with started_shim(lock, words, {CARRIED: carried(launch.get("labels", {}))}) as (go, ready):
                 send_task(go, task)
                 answer = read_answer(ready)
@@ -195,7 +195,7 @@ class Processes:
         return [unit for unit in found if unit is not None and run in (None, unit.run)]
 
     def leftovers(self) -> list[Leftover]:
-        """The living jobs of which this user may see what they or their supervisors carry."""
+        """The living jobs of which this user may see what they or their shims carry."""
         return living()
 
     def foreign(self, known: Recorded | None = None) -> list[ForeignContainer]:  # noqa: ARG002 -- the same for both
@@ -335,12 +335,12 @@ class Processes:
 
 
 def _not_started(answer: str, handle: str) -> Busy | HostError:
-    """What the supervisor said when it could not begin: an error number and words, or nothing."""
+    """What the shim said when it could not begin: an error number and words, or nothing."""
     number, _, words = answer.partition(" ")
     if number.isdecimal() and (full := disk_full(int(number), f"the job could not begin: {words}", handle)) is not None:
         return full
     told = words if number.isdecimal() else answer
-    return HostError("not-started", told or "the job's supervisor died at its start", where=handle)
+    return HostError("not-started", told or "the process that was to watch the job died at its start", where=handle)
 
 
 def _cpus_of(unit: Unit) -> Found:

@@ -74,7 +74,7 @@ def read_answer(fd: int) -> str:
     text = b""
     while not text.endswith(b"\n"):
         if not ended_within(fd, _READY_DEADLINE_S):
-            return f"the job's supervisor did not answer within {_READY_DEADLINE_S:g} s"
+            return f"the process that was to watch the job did not answer within {_READY_DEADLINE_S:g} s"
         piece = os.read(fd, 500)
         if not piece:
             break

@@ -1,6 +1,6 @@
-"""Process jobs found without any record: by what their supervisors carry, or, where those are dead, by what they were handed.
+"""Process jobs found without any record: by what their shims carry, or, where those are dead, by what they were handed.
 
-A container tells by its labels whose it is when all records are lost. For a process its supervisor does: the same labels are in the
+A container tells by its labels whose it is when all records are lost. For a process its shim does: the same labels are in the
 environment it was started with, which its own user and root can read.
 """
 
@@ -16,12 +16,12 @@ from migctl.core.cpuset import CpuSet
 from migctl.core.labels import LABEL
 from migctl.core.observed import Unit
 from migctl.core.record import JobState
-from migctl.core.supervisor import supervised
+from migctl.core.shim import shim_of
 from migctl.runtimes import proc
 from migctl.runtimes.bare import FILES_GONE, Bare
 
 CARRIED: Final = "MIGCTL_UNIT"
-"""In a supervisor's environment: its job's labels, as JSON."""
+"""In a shim's environment: its job's labels, as JSON."""
 _MOST_CARRIED: Final = 100_000
 """Bytes; execve(2) takes 128 KiB in one string."""
 _HANDED: Final = {"MIGCTL_RUN": "run", "MIGCTL_JOB": "job", "MIGCTL_ATTEMPT": "attempt"}
@@ -29,7 +29,7 @@ _LOG: Final = re.compile(r"(?P<folder>/.+/(?P<run>[^/]+)/(?P<job>[^/]+)/(?P<atte
 
 
 def carried(labels: Mapping[str, str]) -> str:
-    """The labels as a supervisor carries them; without the resolved job where that is too long for an environment."""
+    """The labels as a shim carries them; without the resolved job where that is too long for an environment."""
     text = json.dumps(dict(labels))
     if len(text.encode()) > _MOST_CARRIED:
         text = json.dumps({key: value for key, value in labels.items() if len(value) < 1000})
@@ -39,14 +39,14 @@ def carried(labels: Mapping[str, str]) -> str:
 def living() -> list[Leftover]:
     """The jobs of all process runs that live now and whose environment this user may read, recorded or not.
 
-    A job whose supervisor is dead is only known by what it was handed: its run, its job and the log that it writes to.
+    A job whose shim is dead is only known by what it was handed: its run, its job and the log that it writes to.
     """
     watched: set[int] = set()
     found: list[Leftover] = []
     others: list[int] = []
     for pid in proc.pids():
         words = proc.words(pid)
-        if supervised(words) is not None:
+        if shim_of(words) is not None:
             main = _main_of(pid)
             labels = _labels(pid)
             if main is not None and labels is not None:
@@ -58,13 +58,13 @@ def living() -> list[Leftover]:
 
 
 def _main_of(shim: int) -> Bare | None:
-    """The job's main process: the first child that a supervisor had; `None` while it has none, or none that has begun."""
+    """The job's main process: the first child that a shim had; `None` while it has none, or none that has begun."""
     children = sorted(
         (stat.start_ticks, pid)
         for pid in proc.children(shim)
         if (stat := proc.stat(pid)) is not None and not stat.ended
     )
-    if not children or supervised(proc.words(children[0][1])) is not None:
+    if not children or shim_of(proc.words(children[0][1])) is not None:
         return None
     ticks, pid = children[0]
     return Bare(pid, ticks)

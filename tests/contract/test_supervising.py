@@ -198,7 +198,7 @@ def test_what_a_supervisor_died_in_taking_down_is_taken_down_by_the_next_one_and
 
     site.assert_gone([])
     told = site.folder / "told"
-    assert until(told.exists)
+    assert until(lambda: told.exists() and told.read_text().endswith("\n"))
     assert len(told.read_text().splitlines()) == 1
 
 

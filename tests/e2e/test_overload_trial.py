@@ -45,7 +45,7 @@ def test_a_quick_round_measures_all_three_arrangements_and_leaves_nothing(tmp_pa
     assert {name: len(outcomes) for name, outcomes in found.items()} == {"naive-8": 1, "careful": 1, "migctl": 1}
     counts = {name: outcomes[0]["processes"] for name, outcomes in found.items()}
     assert counts["naive-8"] == 2 * (1 + 8)
-    assert counts["migctl"] == counts["careful"] + 2  # a supervisor for each job
+    assert counts["migctl"] == counts["careful"] + 2  # a shim for each job
     for outcomes in found.values():
         assert outcomes[0]["total_per_s"] > 0
         assert 0 < outcomes[0]["watched_per_s"] <= outcomes[0]["total_per_s"]
