@@ -27,14 +27,3 @@ class Run:
     """Where its jobs run; on a cluster (`slurm`, `kubernetes`) they have no records here but one for all: `ClusterRun`."""
     mig_enabled: tuple[str, ...] = ()
     """UUIDs of GPUs whose MIG mode this run turned on."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunEvent:
-    """Something that happened in a run, for its history."""
-
-    at: float
-    """Unix seconds."""
-    job: str
-    """Nothing for the run as a whole."""
-    text: str

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from migctl.core.record import JobState, Record
-from migctl.core.run import Run, RunEvent
+from migctl.core.run import Run
 from migctl.errors import MigctlError, Notice
 from migctl.store import statements
 from migctl.store.failure import is_unwritable
@@ -166,11 +166,6 @@ class Ledger:
             folders = self._files.attempts(run, job) if self._files is not None else []
             return max([self._asked(lambda db: statements.last_attempt(db, run, job), 0), *folders])
 
-    def events(self, run: str, limit: int) -> tuple[RunEvent, ...]:
-        """The last events of the run, oldest first; they are only in the index."""
-        with self._lock:
-            return tuple(self._asked(lambda db: statements.events(db, run, limit), []))
-
     def folder(self, run: str, job: str, attempt: int) -> Path:
         """The attempt's folder; made when the attempt's record is first written in any state but queued.
 
@@ -278,13 +273,6 @@ class Ledger:
         with self._lock:
             files.forget(checked_name(name, "run"))
             index.change(lambda connection: statements.drop_run(connection, name))
-
-    def event(self, run: str, job: str, text: str) -> None:
-        """Note what happened; `job` is nothing for the run as a whole."""
-        _, index = self._writing
-        event = RunEvent(self._now(), job, text)
-        with self._lock:
-            index.change(lambda connection: statements.put_event(connection, run, event), size_bytes=len(text))
 
     def _asked(self, question: Callable[[Database], T], nothing: T) -> T:
         return self._index.ask(question, nothing) if self._index is not None else nothing

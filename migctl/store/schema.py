@@ -18,20 +18,18 @@ MIGRATIONS = (
         body TEXT NOT NULL, PRIMARY KEY (run, job, token)
     );
     """,
-    # 2: what happened when: steps with their begin and end, and sentences.
+    # 2: what happened when: steps with their begin and end.
     """
     CREATE TABLE intents (
         run TEXT NOT NULL, job TEXT NOT NULL, attempt INTEGER NOT NULL, action TEXT NOT NULL, begun_at REAL NOT NULL, done_at REAL
     );
     CREATE INDEX intents_open ON intents (run, job) WHERE done_at IS NULL;
-    CREATE TABLE events (run TEXT NOT NULL, job TEXT NOT NULL, at REAL NOT NULL, text TEXT NOT NULL);
-    CREATE INDEX events_run ON events (run);
     """,
 )
 
 VERSION = len(MIGRATIONS)
 """The `user_version` that this migctl writes."""
 
-TABLES = frozenset({"runs", "jobs", "attempts", "intents", "events"})
-BY_RUN = ("jobs", "attempts", "intents", "events")
+TABLES = frozenset({"runs", "jobs", "attempts", "intents"})
+BY_RUN = ("jobs", "attempts", "intents")
 """Tables whose rows belong to one run."""

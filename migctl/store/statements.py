@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from migctl.core.record import Record
-from migctl.core.run import Run, RunEvent
+from migctl.core.run import Run
 from migctl.errors import Busy
 from migctl.store.codec import TooNew, decode_records, decode_run, encode_record, encode_run
 from migctl.store.failure import Broken, too_new
@@ -47,12 +47,6 @@ def last_attempt(database: Database, name: str, job: str) -> int:
         (name, job),
     )
     return int(str(found[0][0] or 0))
-
-
-def events(database: Database, name: str, limit: int) -> list[RunEvent]:
-    """The last events of a run, oldest first."""
-    found = database.rows("SELECT at, job, text FROM events WHERE run = ? ORDER BY rowid DESC LIMIT ?", (name, limit))
-    return [RunEvent(float(str(at)), str(job), str(text)) for at, job, text in reversed(found)]
 
 
 def put_run(connection: sqlite3.Connection, value: Run) -> None:
@@ -121,13 +115,6 @@ def drop_run(connection: sqlite3.Connection, name: str) -> None:
     connection.execute("DELETE FROM runs WHERE name = ?", (name,))
     for table in BY_RUN:
         connection.execute(f"DELETE FROM {table} WHERE run = ?", (name,))
-
-
-def put_event(connection: sqlite3.Connection, name: str, value: RunEvent) -> None:
-    """Add an event."""
-    connection.execute(
-        "INSERT INTO events (run, job, at, text) VALUES (?, ?, ?, ?)", (name, value.job, value.at, value.text)
-    )
 
 
 def _run(database: Database, body: object) -> Run:

@@ -45,7 +45,6 @@ with writing(state) as ledger:
     ledger.save_run(run(name))
     for revision in range(1, 21):
         ledger.save([record(job, run=name, revision=revision) for job in ("a", "b")], durable=False)
-        ledger.event(name, "a", f"revision {revision}")
 print(key.hex())
 """
 
@@ -141,7 +140,6 @@ def test_several_processes_that_make_and_fill_one_store_do_not_disturb_each_othe
         assert {r.name for r in ledger.runs()} == set(names)
         for name in names:
             assert {(r.job, r.revision) for r in ledger.records(name)} == {("a", 20), ("b", 20)}
-            assert len(ledger.events(name, 100)) == 20
         assert ledger.notices == ()
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from migctl.core.mig import MemorySlices, Placement
 from migctl.core.record import Action, JobState, Ownership
-from migctl.core.run import RunEvent
 from migctl.errors import Busy, PlanError
 from migctl.store.ledger import Ledger
 from tests.support.store_values import NOW, filled, later, reading, record, run, writing
@@ -72,7 +71,6 @@ def test_reading_where_nothing_exists_finds_nothing_and_makes_nothing(tmp_path: 
         assert ledger.run("sweep") is None
         assert ledger.records("sweep") == ()
         assert ledger.history("sweep") == ()
-        assert ledger.events("sweep", 10) == ()
         assert len(ledger.key()) == 32
         assert ledger.key() == ledger.key()
         assert ledger.notices == ()
@@ -199,13 +197,11 @@ def test_an_ended_run_is_listed_only_on_request_and_a_new_one_takes_its_name(tmp
 def test_a_forgotten_run_leaves_nothing(tmp_path: Path) -> None:
     filled(tmp_path)
     with writing(tmp_path) as ledger:
-        ledger.event("sweep", "a", "started")
         ledger.forget_run("sweep")
         ledger.forget_run("sweep")
 
         assert ledger.runs(ended=True) == ()
         assert ledger.records("sweep") == ()
-        assert ledger.events("sweep", 10) == ()
     assert list((tmp_path / "runs").iterdir()) == []
 
 
@@ -214,14 +210,6 @@ def test_a_removal_that_was_cut_short_is_finished_later(tmp_path: Path) -> None:
     (tmp_path / "runs/sweep").rename(tmp_path / "runs/@gone-1")
     with writing(tmp_path):
         assert list((tmp_path / "runs").iterdir()) == []
-
-
-def test_events_are_the_last_ones_oldest_first(tmp_path: Path) -> None:
-    with writing(tmp_path) as ledger:
-        for text in ("one", "two", "three"):
-            ledger.event("sweep", "a", text)
-
-        assert ledger.events("sweep", 2) == (RunEvent(NOW, "a", "two"), RunEvent(NOW, "a", "three"))
 
 
 def test_the_key_is_made_once(tmp_path: Path) -> None:
