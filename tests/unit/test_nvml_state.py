@@ -225,9 +225,11 @@ def test_a_gpu_that_does_not_answer_is_left_out_and_the_process_ends(path: Path)
     look = f"""
 import time
 from pathlib import Path
-from migctl.nvml.open import open_driver
-driver = open_driver("sim:a100-40gbx2", sim_state=Path({str(path)!r}))
-driver._answer_timeout_s = 0.5
+from migctl.nvml.driver import Driver
+from migctl.nvml.models import parse_boards
+from migctl.nvml.simulator import Simulator
+simulator = Simulator(parse_boards("a100-40gbx2"), Path({str(path)!r}))
+driver = Driver(simulator, simulated="a100-40gb x2", answer_timeout_s=0.5)
 with driver:
     print([gpu.index for gpu in driver.gpus()], [failure.id for failure in driver.failures])
     began = time.monotonic()
