@@ -28,9 +28,8 @@ class Situation:
     options are full instances or whole GPUs."""
     max_parallel: int | None = None
     free_cores: Mapping[int, int] | None = None
-    """By `Site.scope`: what nobody of the run has, in what its jobs are given: physical cores, or hardware threads where there are more jobs
-    than cores; what some job's `cpuset` names is left out. `None`: cores limit nothing
-    (`oversubscribe`)."""
+    """By `Site.scope`: cores of the run that nobody has, in the unit in which its jobs get them (hardware threads where there are
+    more jobs than cores), those left out that some job's `cpuset` names; `None`: cores limit nothing (`oversubscribe`)."""
     free_cpus: CpuSet = CpuSet()
     """Logical CPUs of the run that nobody has, for jobs with a `cpuset`."""
     lent: frozenset[str] = frozenset()

@@ -56,8 +56,8 @@ def take_down(
         grace_s: seconds between SIGTERM and SIGKILL; `None` = each job's own.
         cancel: set by a signal: skip the rest of the grace; where another migctl or a holder is waited for, end that.
         wait_for_s: how long to wait for another migctl at this run, and for those who hold its instances.
-        unless: for a supervisor, of which nobody else starts anything: asked, with the run held, about its queue as it is now; the queue
-            stays until the run has ended, for the next one to go on from.
+        unless: for a supervisor, beside which nobody starts anything: asked, with the run held, about its queue as it is; that
+            stays until the run has ended, for the next supervisor to go on from.
 
     Raises:
         Busy: `run-changed`, `unless` says so; nothing was done.

@@ -16,11 +16,13 @@ def _nothing(_wait_s: float, _heeding: bool) -> AbstractContextManager[None]:
 
 
 class HeldMachine:
-    """One lock of all the threads of one command. While it is let go of, claims keep what the command has decided on from others.
+    """One lock of all the threads of one command.
+
+    While it is let go of, the command's claim keeps its cores from others; a place on a GPU belongs to whoever is quicker.
 
     Args:
-        take: takes the lock, waits so many seconds for it, and heeds a signal that has come already, or only one that comes; nothing
-            where the command needs no lock.
+        take: takes the lock, waits so many seconds for it, and heeds a signal that has come already, or only one that comes;
+            default: the command needs none.
     """
 
     def __init__(self, take: Callable[[float, bool], AbstractContextManager[None]] = _nothing) -> None:

@@ -178,9 +178,7 @@ class Patience:
             Interrupted: a signal came while they were waited for.
         """
         began = time.monotonic()
-        vigil = Vigil(
-            purpose=purpose, wait_s=self.moment_s + self.wait_s, say=self.say, away=self.machine.let_go
-        )
+        vigil = Vigil(purpose=purpose, wait_s=self.moment_s + self.wait_s, say=self.say, away=self.machine.let_go)
         pause_s = 0.05
         while True:
             try:

@@ -273,7 +273,7 @@ class _Supervisor:
         del self._runs[name]
 
     def _leave(self, name: str, one: _Watched, turn: Turn, plan: Plan) -> None:
-        """Take it down, unless somebody has submitted it anew; what cannot be removed yet is tried again, here or by the next one."""
+        """Take it down, unless somebody has submitted it anew; what cannot be removed yet is tried again, also by the next one."""
         queue = turn.queue
         assert queue is not None, "a plan comes with its queue"
         if one.leaving is None and not queue.leaving:

@@ -81,20 +81,19 @@ def test_others_have_the_machine_while_an_up_waits_for_a_holder(tmp_path: Path, 
     world.check_gone()
 
 
-def test_what_another_up_makes_meanwhile_lies_beside_what_the_first_has_decided_on(tmp_path: Path) -> None:
+def test_who_makes_an_instance_there_meanwhile_keeps_it_and_the_first_leaves_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, "a100-40gb")
     in_use(world, CREATE)
 
-    waiting = Waiting(world, {"a": "3g.20gb"})
+    waiting = Waiting(world, {"a": "7g.40gb"})
     free(world)
-    converge(world.session(), modest(world.plan("two", {"b": "3g.20gb"})), UpOptions(), lambda _: None, threading.Event())
+    second = modest(world.plan("two", {"b": "7g.40gb"}))
+    converge(world.session(), second, UpOptions(), lambda _: None, threading.Event())
+    error = waiting.ended()
 
-    assert waiting.ended() is None
-    assert {(r.run, r.job): r.state for r in world.records()} == {
-        ("one", "a"): JobState.RUNNING,
-        ("two", "b"): JobState.RUNNING,
-    }
-    world.down("one")
+    assert error is not None
+    assert (error.id, error.exit_code) == ("no-room", 5)
+    assert [(r.run, r.job, r.state) for r in world.records()] == [("two", "b", JobState.RUNNING)]
     world.down("two")
     world.check_gone()
 

@@ -107,7 +107,9 @@ def test_whoever_works_on_the_gpu_is_named_and_nothing_is_changed(ampere: Machin
     assert ampere.host.asked == []
 
 
-def test_it_waits_for_the_holder_as_long_as_it_was_told_and_holds_neither_gpu_nor_machine_meanwhile(hopper: Machine) -> None:
+def test_it_waits_for_the_holder_as_long_as_it_was_told_and_holds_neither_gpu_nor_machine_meanwhile(
+    hopper: Machine,
+) -> None:
     with hopper.host.holding() as holder:
         waiting = hopper.program.start("mode", "enable", "--wait-for", "30")
         said = waiting.stderr.readline() if waiting.stderr else ""
