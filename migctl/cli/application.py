@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 from typer._click.exceptions import ClickException, NoArgsIsHelpError
 
 from migctl import __version__
@@ -42,8 +43,24 @@ def application(only: str | None = None) -> typer.Typer:
     for name, command in COMMANDS.items():
         if only in (None, name) or only not in COMMANDS:
             # Without `short_help` the list of commands cuts each sentence at the terminal's edge instead of wrapping it.
-            app.command(name, hidden=name in HIDDEN, short_help=inspect.getdoc(command))(_for_typer(command))
+            told = inspect.getdoc(command)
+            app.command(name, cls=_Command, hidden=name in HIDDEN, short_help=told)(_for_typer(command))
     return app
+
+
+class _Command(typer.core.TyperCommand):
+    """A command in whose help an argument is called what it is called, without Python's type behind it (Typer 0.27 and later)."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 -- click's own types, under a private name of Typer's
+        found = list(super().get_params(ctx))
+        for parameter in found:
+            if isinstance(parameter, typer.core.TyperArgument):
+                vars(parameter)["display_type_rich"] = _no_type
+        return found
+
+
+def _no_type(**_: object) -> None:
+    """Nothing."""
 
 
 def call(words: Sequence[str]) -> int:

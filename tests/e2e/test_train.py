@@ -244,9 +244,9 @@ def test_stop_keeps_the_checkpoint_and_a_retry_goes_on(program: Program, tmp_pat
     plan = written_plan(tmp_path, {"lr": ["0.1"]}, "--samples", "8000000")
     program.up(str(plan))
     end = time.monotonic() + 120
-    while "migctl: samples=" not in program.run("logs", "real").out:
+    while "migctl: samples=" not in program.log("real", "train-lr0.1"):
         assert time.monotonic() < end
-        time.sleep(0.3)
+        time.sleep(0.1)
 
     program.run("stop", "real/train-lr0.1").ended(0)
 
@@ -254,6 +254,6 @@ def test_stop_keeps_the_checkpoint_and_a_retry_goes_on(program: Program, tmp_pat
     assert (tmp_path / "train-lr0.1.pt").exists()
 
     program.up(str(plan), "--retry")
-    while "goes on at step " not in program.run("logs", "real").out:
+    while "goes on at step " not in program.log("real", "train-lr0.1", 2):
         assert time.monotonic() < end
-        time.sleep(0.3)
+        time.sleep(0.1)

@@ -391,7 +391,7 @@ def test_run_starts_one_command_on_an_instance_of_its_own(program: Program) -> N
     ).ended(0)
 
     (job,) = program.jobs().values()
-    until(lambda: program.run("logs").out != "")
+    until(lambda: program.log("solo", "solo") != "")
     assert program.run("logs").out == f"on {job['mig_uuid']}\n"
     assert program.run("exec", "solo", "--", "sh", "-c", "echo beside; exit 5").ended(5).out == "beside\n"
     program.run("down", "--timeout", "0").ended(0)

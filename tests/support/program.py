@@ -76,6 +76,11 @@ class Program:
         """Job → what `status` says of it."""
         return {job["name"]: job for run in self.json("status")["runs"] for job in run["jobs"]}
 
+    def log(self, run: str, job: str, attempt: int = 1) -> str:
+        """What an attempt of a process job has written so far, read without a command: for tests that wait for it."""
+        path = self.state / "runs" / run / job / str(attempt) / "log"
+        return path.read_text("utf-8") if path.exists() else ""
+
     def plan(self, text: str, name: str = "plan.yaml") -> Path:
         """A plan file in the folder."""
         path = self.folder / name

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from migctl.core.choices import RuntimeName
@@ -37,6 +40,15 @@ RUNS = ("one", "two")
 _CORES = Machine(name="sixteen", cores=16, threads=2)
 _PATIENCE_S = 1.0
 """Instead of ten seconds for an instance to become free: what is in use for a moment in here is so for milliseconds."""
+
+
+@cache
+def _tree() -> Path:
+    """The machine's /sys and /proc, which nobody changes: all worlds of this process have the same one."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="migctl-tree-", dir=memory if memory.is_dir() else None))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return write(_CORES, folder)
 
 
 @dataclass(kw_only=True)
@@ -72,7 +84,6 @@ class World:
 
     def __post_init__(self) -> None:
         SimState.create(self.sim, self.boards)
-        write(_CORES, self.folder / "root")
         self.engine = FakeEngine(self.sim, os.getuid())
         self.bell = ExitStack()
 
@@ -95,7 +106,7 @@ class World:
         return EngineSession(
             environ=environ,
             nvml=f"sim:{self.boards}",
-            root=self.folder / "root",
+            root=_tree(),
             engine=self.engine,
             moment_s=_PATIENCE_S,
         )

@@ -140,7 +140,7 @@ def test_every_ignored_rule_of_the_linter_has_its_reason() -> None:
 
 
 LOADED = """
-import contextlib, io, json, sys
+import contextlib, io, json, re, sys
 before = set(sys.modules)  # a test run that measures coverage brings sqlite3
 from migctl.cli.app import run
 from migctl.cli.application import application
@@ -148,7 +148,8 @@ names = [command.name for command in application().registered_commands]
 with contextlib.redirect_stdout(io.StringIO()) as shown:
     codes = {name: run([*name.split(), "--help"]) for name in ["", *names]}
 heavy = sorted({module.split(".")[0] for module in set(sys.modules) - before} & set(sys.argv[1:]))
-print(json.dumps({"codes": codes, "heavy": heavy, "usages": shown.getvalue().count("Usage:")}))
+print(json.dumps({"codes": codes, "heavy": heavy, "usages": shown.getvalue().count("Usage:"),
+                  "types": re.findall(r"<[A-Za-z\\[]+.*>", shown.getvalue())}))
 """
 
 
@@ -160,6 +161,7 @@ def test_help_of_every_command_loads_no_heavy_library() -> None:
     assert set(seen["codes"].values()) == {0}
     assert seen["usages"] == len(seen["codes"])
     assert seen["heavy"] == []
+    assert seen["types"] == [], "Python's types are no names for a user"
 
 
 def test_the_version_is_told_without_the_command_line() -> None:
