@@ -45,6 +45,9 @@ def plan(
 def status(
     common: Common,
     run: Annotated[str | None, Argument(metavar="RUN", help="A run's name or its plan file; default: all.")] = None,
+    watch: Annotated[
+        bool, Option("--watch", help="Go on: every core, GPU and job in one picture, until q or Ctrl-C.")
+    ] = False,
     check_drift: Annotated[bool, Option("--check", help="Exit 7 where reality differs from the records.")] = False,
     everything: Annotated[
         bool, Option("--all", help="Ended runs too, and every job instead of folding equal ones.")
@@ -53,7 +56,7 @@ def status(
     """Show runs, jobs, instances and cores, whose they are and how they do."""
     from migctl.cli.look import show_status
 
-    show_status(common, run, check_drift=check_drift, everything=everything)
+    show_status(common, run, check_drift=check_drift, everything=everything, watch=watch)
 
 
 COMMANDS: Mapping[str, CommandBody] = {"check": check, "plan": plan, "status": status, "ps": status}

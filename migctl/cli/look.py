@@ -10,7 +10,7 @@ from migctl.core.choices import RuntimeName
 from migctl.core.record import JobState
 from migctl.core.views.status import StatusView
 from migctl.core.words import counted
-from migctl.errors import Drift, HostError
+from migctl.errors import Drift, HostError, PlanError
 
 
 def show_check(common: Common, file: Path | None) -> None:
@@ -52,10 +52,10 @@ def show_plan(
         write(plan_text(answer, common.style(), everything=everything))
 
 
-def show_status(common: Common, word: str | None, *, check_drift: bool, everything: bool) -> None:
+def show_status(common: Common, word: str | None, *, check_drift: bool, everything: bool, watch: bool) -> None:
     """Print what is there; drift is exit 7 with `--check`."""
-    from migctl.engine.status import status
-
+    if watch and check_drift:
+        raise PlanError("usage", "--check answers once, --watch goes on", hint="migctl status --check")
     session = common.session()
     names: list[str] | None = None
     if word is not None:
@@ -63,6 +63,13 @@ def show_status(common: Common, word: str | None, *, check_drift: bool, everythi
 
         with session.ledger(write=False) as ledger:
             names = [find_run(ledger, word, Path.cwd()).name]
+    if watch:
+        from migctl.cli import watching
+
+        watching.watch(common, names, everything=everything)
+        return
+    from migctl.engine.status import status
+
     view = status(session, names, ended=everything)
     drift: Drift | None = None
     if check_drift and view.drift:

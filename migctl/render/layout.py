@@ -22,15 +22,15 @@ _GPUS = 16
 def layouts(gpus: Sequence[GpuPicture], tags: Tags, style: Style) -> list[str]:
     """All GPUs in their order: divided ones large or, where there are many, in rows; the others a line each."""
     shown = gpus[:_GPUS]
-    divided = [gpu for gpu in shown if _divided(gpu)]
-    rows = divided if len(divided) > _LARGE else []
+    cut = [gpu for gpu in shown if divided(gpu)]
+    rows = cut if len(cut) > _LARGE else []
     lines: list[str] = []
     for gpu in shown:
         block: list[str] = []
         if gpu in rows:
             # All rows stand where the first of them does: one picture of the machine.
             block = rows_of(rows, tags, style) if gpu is rows[0] else []
-        elif _divided(gpu):
+        elif divided(gpu):
             block = _large(gpu, tags, style)
         else:
             block = title(gpu, style) + (_whole(gpu, tags, style) if gpu.whole else [])
@@ -42,7 +42,7 @@ def layouts(gpus: Sequence[GpuPicture], tags: Tags, style: Style) -> list[str]:
     return lines
 
 
-def _divided(gpu: GpuPicture) -> bool:
+def divided(gpu: GpuPicture) -> bool:
     """Whether there is a grid to draw."""
     return gpu.memory_slices > 0 and not gpu.whole and not (gpu.reason and not gpu.seats)
 

@@ -20,7 +20,7 @@ def rows_of(gpus: Sequence[GpuPicture], tags: Tags, style: Style) -> list[str]:
         if board != (gpu.name, gpu.memory_slices):
             board = (gpu.name, gpu.memory_slices)
             lines += [*([""] if lines else []), *_heading(gpu, gpus, cell, style)]
-        lines.append(_row(gpu, cell, tags, style))
+        lines.append(strip(gpu, cell, tags, style))
     return [*lines, *_legend(gpus, style), *_pending(gpus, style), *notes(gpus, style)]
 
 
@@ -32,8 +32,13 @@ def _heading(gpu: GpuPicture, gpus: Sequence[GpuPicture], cell: int, style: Styl
     return [style.paint(head, "bold"), INDENT + style.paint(f"GPU  {ticks}", "dim")]
 
 
-def _row(gpu: GpuPicture, cell: int, tags: Tags, style: Style) -> str:
-    number = pad(style.paint("" if gpu.index is None else str(gpu.index), "bold"), 3)
+def strip(gpu: GpuPicture, cell: int, tags: Tags, style: Style, *, label: str = INDENT) -> str:
+    """A GPU in one line: its number, its axis in short boxes, and how much of its compute is in use.
+
+    Args:
+        label: before the number; with it they take five columns or more.
+    """
+    number = pad(style.paint("" if gpu.index is None else f"{label.lstrip()}{gpu.index}", "bold"), 3)
     bar = style.paint(style.signs.vertical, "dim")
     boxes = [_box(part, part.size * cell - 1, tags, style) for part in segments(gpu)]
     used = sum(seat.compute_slices or 0 for seat in gpu.seats)
@@ -43,7 +48,8 @@ def _row(gpu: GpuPicture, cell: int, tags: Tags, style: Style) -> str:
         words = "MIG off"
     else:
         words = f"{used}/{gpu.compute_slices} compute"
-    return f"{INDENT}{number}  {bar}{bar.join(boxes)}{bar}  {style.paint(words, 'dim')}"
+    lead = INDENT if label == INDENT else ""
+    return f"{lead}{number}  {bar}{bar.join(boxes)}{bar}  {style.paint(words, 'dim')}"
 
 
 def _box(part: Segment, room: int, tags: Tags, style: Style) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from migctl.core.cpuset import CpuSet
-from migctl.core.ownership import NO_COMPUTE_INSTANCE
 from migctl.core.record import JobState
-from migctl.core.views.pictures import GpuPicture, Seat
-from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView
+from migctl.core.views.status import JobView, RunView, StatusView
 from migctl.core.words import counted
 from migctl.render.console import Style
 from migctl.render.cores import cores
@@ -17,6 +15,7 @@ from migctl.render.errors_text import notice_lines
 from migctl.render.folding import FOLD_ABOVE, Group, fold, limited, span
 from migctl.render.heading import heading
 from migctl.render.layout import layouts
+from migctl.render.status_gpus import gpu_pictures, key, present, tags_of
 from migctl.render.table import Cell, Column, table
 from migctl.render.tags import Tags
 from migctl.render.text import clean, duration, fit, hang, page, sides, width
@@ -66,28 +65,17 @@ def status_text(view: StatusView, style: Style, *, everything: bool = False) -> 
         style: the terminal.
         everything: one row a job, however many there are.
     """
-    present = _present(view.runs)
-    tags = Tags.of([(key, f"{run.name}/{job.origin}") for key, run, job in present])
-    # Where one run is shown its jobs need no prefix, but whoever drew the cores may have named them run/job.
-    tags = tags.known_as({f"{run.name}/{job.name}": key for key, run, job in present})
+    jobs = present(view.runs)
+    tags = tags_of(jobs)
     blocks = [
         heading("status", "", [], view.simulated, style) if view.simulated else [],
         *_runs(view, tags, style, everything=everything),
-        _gpus(view, present, tags, style),
+        layouts(gpu_pictures(view.gpus, jobs), tags, style),
         cores(view.cores, tags, style) if view.cores is not None else [],
         _drift(view.drift, style, everything=everything),
         notice_lines(view.notices, style),
     ]
     return page(blocks, style)
-
-
-def _present(runs: Sequence[RunView]) -> list[tuple[str, RunView, JobView]]:
-    """Jobs that have a place on the machine, with the name that pictures show."""
-    return [(_key(runs, run, job), run, job) for run in runs for job in run.jobs if job.cpus or job.gi_id is not None]
-
-
-def _key(runs: Sequence[RunView], run: RunView, job: JobView) -> str:
-    return job.name if len(runs) == 1 else f"{run.name}/{job.name}"
 
 
 def _runs(view: StatusView, tags: Tags, style: Style, *, everything: bool) -> list[list[str]]:
@@ -174,7 +162,7 @@ def _row(
     group: Group[JobView], view: StatusView, run: RunView, order: Mapping[str, int], tags: Tags
 ) -> list[Cell | str]:
     first = group.first
-    keys = [_key(view.runs, run, job) for job in group.members]
+    keys = [key(view.runs, run, job) for job in group.members]
     look = tags.look(keys[0]) if group.size == 1 else ()
     state = first.state.value
     if first.exit_code:
@@ -241,57 +229,6 @@ def _with_reasons(lines: list[str], groups: Sequence[Group[JobView]], style: Sty
                 reason = [f"{reason[0]} {style.signs.ellipsis}" if width(reason[0]) + 2 <= style.columns else reason[0]]
             merged += reason
     return merged
-
-
-def _gpus(view: StatusView, present: Sequence[tuple[str, RunView, JobView]], tags: Tags, style: Style) -> list[str]:
-    names: dict[tuple[str | None, int | None], str] = {
-        (job.gpu_uuid, job.gi_id): key for key, _, job in present if job.gi_id is not None
-    }
-    pictures = [_picture(gpu, names, present) for gpu in view.gpus]
-    return layouts(pictures, tags, style)
-
-
-def _picture(
-    gpu: GpuView, names: Mapping[tuple[str | None, int | None], str], present: Iterable[tuple[str, RunView, JobView]]
-) -> GpuPicture:
-    # A GPU without MIG is drawn with the jobs that share it; one that does not answer, with its reason.
-    whole = tuple(
-        key for key, _, job in present if job.gpu_uuid == gpu.uuid and job.gi_id is None and not job.state.ended
-    )
-    reason = gpu.instances_reason or ""
-    if gpu.mig is None and gpu.mig_reason:
-        reason = gpu.mig_reason
-    return GpuPicture(
-        uuid=gpu.uuid,
-        index=gpu.index,
-        name=gpu.name,
-        memory_slices=gpu.memory_slices,
-        compute_slices=gpu.compute_slices,
-        memory_mib=gpu.memory_mib,
-        mig=gpu.mig,
-        seats=tuple(_seat(instance, names.get((gpu.uuid, instance.gi_id))) for instance in gpu.instances or ()),
-        whole=whole if not (gpu.mig and gpu.mig.current) else (),
-        reason=reason,
-    )
-
-
-def _seat(instance: InstanceView, job: str | None) -> Seat:
-    return Seat(
-        placement=instance.placement,
-        profile=instance.profile,
-        compute_slices=instance.compute_slices,
-        owner=instance.owner,
-        job=job,
-        foreign=instance.foreign,
-        note=_note(instance, job),
-    )
-
-
-def _note(instance: InstanceView, job: str | None) -> str:
-    """What is special about an instance."""
-    if not instance.mig_uuids:
-        return NO_COMPUTE_INSTANCE
-    return f"used by {job}, and left as it is at the end" if job is not None and instance.foreign else ""
 
 
 def _drift(drift: Sequence[str], style: Style, *, everything: bool) -> list[str]:
