@@ -17,7 +17,7 @@ def take_down(
     common: Common, word: str | None, *, everything: bool, grace_s: float | None, wait_for_s: float = 0.0
 ) -> None:
     """End and remove one run, or all of them."""
-    from migctl.engine import down
+    from migctl.engine import clusterruns, down
     from migctl.engine.targets import find_run
     from migctl.render.errors_text import notice_lines
 
@@ -26,17 +26,20 @@ def take_down(
     session = common.session()
     with session.ledger(write=False) as ledger:
         known = ledger.runs()
-        if everything or (word is None and not known):
-            runs = [run.name for run in known]
-        else:
-            runs = [find_run(ledger, word, Path.cwd()).name]
+        every = everything or (word is None and not known)
+        runs = known if every else (find_run(ledger, word, Path.cwd()),)
     results: list[down.DownResult] = []
     problems: list[MigctlError] = []
     with Progress(common) as progress:
-        for name in runs:
+        for run in runs:
+            name = run.name
             again = f"`migctl down {name}` goes on there."
             with cancelling("skipping the rest of the grace period; Ctrl-C again stops at once", again) as cancel:
                 try:
+                    if clusterruns.on_cluster(run):
+                        gone = clusterruns.take_down(session, run, grace_s=grace_s, cancel=cancel)
+                        results.append(down.DownResult(run=name, removed=gone))
+                        continue
                     results.append(
                         down.take_down(
                             session,
@@ -69,7 +72,7 @@ def take_down(
 
 def stop_jobs(common: Common, words: list[str], *, grace_s: float | None) -> None:
     """End jobs and keep everything else of them."""
-    from migctl.engine import down
+    from migctl.engine import clusterruns, down
     from migctl.engine.targets import find_jobs, job_names
 
     session = common.session()
@@ -80,7 +83,12 @@ def stop_jobs(common: Common, words: list[str], *, grace_s: float | None) -> Non
         Progress(common) as progress,
         cancelling("skipping the rest of the grace period", "`migctl stop` again") as cancel,
     ):
-        stopped = down.stop_jobs(session, target.run.name, jobs, grace_s=grace_s, report=progress.event, cancel=cancel)
+        if clusterruns.on_cluster(target.run):
+            stopped = clusterruns.stop_jobs(session, target.run, jobs, grace_s=grace_s, cancel=cancel)
+        else:
+            stopped = down.stop_jobs(
+                session, target.run.name, jobs, grace_s=grace_s, report=progress.event, cancel=cancel
+            )
     if common.json:
         sys.stdout.write(json.dumps({"version": 1, "run": target.run.name, "stopped": list(stopped)}, indent=2) + "\n")
     elif not common.quiet:

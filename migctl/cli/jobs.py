@@ -23,7 +23,8 @@ def show_logs(
     common: Common, words: Sequence[str], *, follow: bool, tail: int | None, since: str | None, timestamps: bool
 ) -> None:
     """Print the jobs' output; one job's bytes as they are, several with their names."""
-    from migctl.engine.follow import read_logs
+    from migctl.engine import clusterruns
+    from migctl.engine import follow as runs
     from migctl.engine.targets import find_jobs, job_names
 
     if follow and common.json:
@@ -36,9 +37,10 @@ def show_logs(
     with session.ledger(write=False) as ledger:
         target = find_jobs(ledger, words, Path.cwd())
         begun = tuple(record.job for record in ledger.records(target.run.name))
-        names = target.jobs or (job_names(ledger, target.run.name) if follow else begun)
+        every = follow or clusterruns.on_cluster(target.run)
+        names = target.jobs or (job_names(ledger, target.run.name) if every else begun)
     with detaching(f"migctl stop {target.run.name} ends them") as cancel:
-        lines = read_logs(
+        lines = (clusterruns if clusterruns.on_cluster(target.run) else runs).read_logs(
             session,
             target.run,
             target.jobs,
@@ -79,7 +81,7 @@ def since_time(text: str, now: float) -> float:
 
 def wait_for(common: Common, words: Sequence[str], *, timeout_s: float | None) -> None:
     """Wait, name each job as it ends, and fail when one failed."""
-    from migctl.engine.follow import verdict, wait
+    from migctl.engine import clusterruns, follow
     from migctl.engine.targets import find_jobs
 
     session = common.session()
@@ -92,8 +94,9 @@ def wait_for(common: Common, words: Sequence[str], *, timeout_s: float | None) -
             write_end(record)
 
     with detaching(f"migctl stop {run.name} ends them"):
+        wait = clusterruns.wait if clusterruns.on_cluster(run) else follow.wait
         records = wait(session, run, target.jobs, timeout_s=timeout_s, on_end=ended)
-    failed = verdict(run.name, records)
+    failed = follow.verdict(run.name, records)
     if common.json:
         jobs = [{"name": r.job, "state": r.state.value, "exit_code": r.exit_code} for r in records.values()]
         write_result({"version": 1, "run": run.name, "jobs": jobs}, failed)
@@ -103,12 +106,14 @@ def wait_for(common: Common, words: Sequence[str], *, timeout_s: float | None) -
 
 def run_beside(common: Common, word: str, command: Sequence[str]) -> None:
     """Run a command beside a job and leave with its exit code."""
+    from migctl.engine.clusterruns import refuse_cluster
     from migctl.engine.follow import see
     from migctl.engine.targets import find_jobs
 
     session = common.session()
     with session.ledger(write=False) as ledger:
         target = find_jobs(ledger, [word], Path.cwd())
+    refuse_cluster(target.run, "exec")
     seen, runtime = see(session, target.run)
     if len(target.jobs) != 1:
         raise PlanError("usage", f"{word} is a run; exec needs one job", hint=f"migctl exec {word}/JOB")

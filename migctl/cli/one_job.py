@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from migctl.cli.common import Common
@@ -37,6 +37,8 @@ def run_command(
     here = Path.cwd()
     runtime = common.runtime or (RuntimeName.DOCKER if image is not None else RuntimeName.PROCESS)
     keys: dict[str, planfile.Value] = {"command": list(command), "image": image, "profile": profile, "cpus": cpus}
+    if profile is None and gpu is None:
+        keys["instance"] = allocated(session.environ)
     if image is not None:
         keys |= {"volumes": [f"{here}:{here}"], "working_dir": str(here)}
     plan = planfile.one_job(
@@ -61,6 +63,12 @@ def run_command(
         take_down(quiet, plan.name, everything=False, grace_s=None)
     if code:
         raise SystemExit(code)
+
+
+def allocated(environ: Mapping[str, str]) -> str | None:
+    """The MIG device of the batch job that this is called in, if it has exactly one: Slurm gave that, and no other may be used."""
+    device = environ.get("CUDA_VISIBLE_DEVICES", "")
+    return device if environ.get("SLURM_JOB_ID") and device.startswith("MIG-") and "," not in device else None
 
 
 def follow_to_end(session: Session, run: Run) -> int:

@@ -43,13 +43,21 @@ def load_plan(common: Common, environ: Mapping[str, str], file: Path | None) -> 
         Problems: every mistake of the file.
         PlanError: its jobs are meant for a cluster.
     """
-    plan = read_plan(common, environ, file)
+    return for_this_machine(read_plan(common, environ, file))
+
+
+def for_this_machine(plan: Plan) -> Plan:
+    """The plan itself, if the local engine can run it.
+
+    Raises:
+        PlanError: its jobs are meant for a cluster, or it uses what is not available yet.
+    """
     if plan.engine is not EngineName.LOCAL:
         raise PlanError(
-            "not-available-yet",
-            f"engine: {plan.engine} is not available yet",
+            "on-a-cluster",
+            f"the plan's jobs run on {plan.engine}, and this command is for jobs of this machine",
             where=plan.place("engine"),
-            hint=f"migctl export {plan.engine} writes what the cluster takes",
+            hint="migctl up --dry-run shows what would be handed over; status, logs, wait, stop and down work there",
         )
     crowded = next((job for job in plan.jobs if job.per_instance > 1), None)
     if crowded is not None:

@@ -12,12 +12,14 @@ from migctl.core.words import counted
 
 def change(common: Common, words: Sequence[str], *, holding: bool) -> None:
     """Hold or release a run, or jobs of it, and say what that concerns."""
+    from migctl.engine.clusterruns import refuse_cluster
     from migctl.engine.queued import hold, release
     from migctl.engine.targets import find_jobs
 
     session = common.session()
     with session.ledger(write=False) as ledger:
         target = find_jobs(ledger, words, Path.cwd())
+    refuse_cluster(target.run, "hold" if holding else "release")
     run = target.run.name
     names = (hold if holding else release)(session, run, target.jobs)
     if common.json:

@@ -15,12 +15,14 @@ def resume_run(
     """`up` for the jobs that the run has, and lost ones run again."""
     from migctl.cli.plans import plan_of
     from migctl.cli.up import bring_up
+    from migctl.engine.clusterruns import refuse_cluster
     from migctl.engine.decide import UpOptions
     from migctl.engine.targets import find_run
 
     session = common.session()
     with session.ledger(write=False) as ledger:
         run = find_run(ledger, word, Path.cwd())
+    refuse_cluster(run, "resume")
     plan = plan_of(common, session, run)
     plan = replace(plan, enable_mig=enable_mig or plan.enable_mig)
     options = UpOptions(retry=failed, resume=True, wait_for_s=wait_for_s)

@@ -18,6 +18,7 @@ def restart_jobs(common: Common, words: Sequence[str], *, grace_s: float | None)
     """End jobs, and run each again as its next attempt."""
     from migctl.cli.plans import plan_of
     from migctl.cli.up import start
+    from migctl.engine.clusterruns import refuse_cluster
     from migctl.engine.decide import UpOptions
     from migctl.engine.lockwaits import MACHINE_S
     from migctl.engine.restart import put_back
@@ -26,6 +27,7 @@ def restart_jobs(common: Common, words: Sequence[str], *, grace_s: float | None)
     session = common.session()
     with session.ledger(write=False) as ledger:
         target = find_jobs(ledger, words, Path.cwd())
+        refuse_cluster(target.run, "restart")
         jobs = target.jobs or tuple(record.job for record in ledger.records(target.run.name))
     name = target.run.name
     if not jobs:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from migctl.cli.common import Common
 from migctl.cli.parameters import LONGEST_S, MOST_CORES, Argument, CommandBody, Option
+from migctl.core.clusters import EngineName
 from migctl.errors import PlanError
 
 PlanFile = Annotated[
@@ -48,23 +49,42 @@ def up(
         bool, Option("--enable-mig", help="Turn MIG mode on where it is off (idle GPUs only).")
     ] = False,
     wait_for: WaitFor = 0.0,
+    engine: Annotated[
+        EngineName | None,
+        Option("--engine", help="Where the jobs run: local, slurm or kubernetes; overrides the plan."),
+    ] = None,
 ) -> None:
     """Make the GPU instances, start the jobs; what runs already is left alone."""
     from migctl.cli.aside import Aside
-    from migctl.cli.plans import STANDARD_INPUT, load_plan, one_of
+    from migctl.cli.plans import STANDARD_INPUT, for_this_machine, one_of, read_plan
 
     if detach and (wait or attach):
         raise PlanError("usage", "--detach contradicts --wait and --attach")
     plan_file = one_of(file, file_option)
-    reading = Aside(lambda: load_plan(common, common.environ(), plan_file), here=plan_file == STANDARD_INPUT)
-    from migctl.cli.up import bring_up
+    elsewhere = engine is not None and engine is not EngineName.LOCAL
+    reading = Aside(
+        lambda: read_plan(common, common.environ(), plan_file, engine=engine),
+        here=elsewhere or plan_file == STANDARD_INPUT,
+    )
     from migctl.engine.decide import UpOptions
 
+    options = UpOptions(replacing=replace, retry=retry, wait_for_s=wait_for)
     session = common.session()
+    if elsewhere:
+        from migctl.cli.hand_to_cluster import hand_over
+
+        hand_over(common, session, reading.result(), options, dry_run=dry_run, wait=wait, attach=attach)
+        return
+    from migctl.cli.up import bring_up
+
     session.load()
     plan = reading.result()
-    plan = replace_keys(plan, enable_mig=enable_mig or plan.enable_mig)
-    options = UpOptions(replacing=replace, retry=retry, wait_for_s=wait_for)
+    if plan.engine is not EngineName.LOCAL:
+        from migctl.cli.hand_to_cluster import hand_over
+
+        hand_over(common, session, plan, options, dry_run=dry_run, wait=wait, attach=attach)
+        return
+    plan = replace_keys(for_this_machine(plan), enable_mig=enable_mig or plan.enable_mig)
     bring_up(common, session, plan, options, dry_run=dry_run, wait=wait, attach=attach)
 
 

@@ -32,11 +32,13 @@ class Node:
     cores: int = 0
     """Physical cores; 0 = not known."""
     threads_per_core: int = 1
+    slices: int = 0
+    """Compute slices of all its GPUs, where the GPUs themselves are not known; 0 = not known either."""
 
     @property
     def compute_slices(self) -> int:
         """Of all its GPUs; a GPU without MIG counts as one with seven."""
-        return sum(int(gpu.compute_slices) or 7 for gpu in self.gpus)
+        return self.slices or sum(int(gpu.compute_slices) or 7 for gpu in self.gpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,8 @@ class SlurmSettings:
     reservation: str | None = None
     gres: tuple[tuple[str, str], ...] = ()
     """The site's GRES type of a profile, where it is not the profile's own name."""
+    whole: str = ""
+    """The site's GRES type of a whole GPU, where any GPU would not do."""
     container: SlurmContainer | None = None
     """`None`: pyxis for images, none for `runtime: process`."""
     options: tuple[str, ...] = ()

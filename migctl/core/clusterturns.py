@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from migctl.core.choices import Strategy
 from migctl.core.clusterjobs import Group
@@ -52,10 +52,37 @@ def turns(plan: Plan, groups: Sequence[Group]) -> tuple[Turn, ...]:
     return tuple(made)
 
 
+def behind(turns: Sequence[Turn], plan: Plan, active: Collection[str]) -> tuple[Turn, ...]:
+    """The same turns, which also wait for jobs that the cluster has already.
+
+    Args:
+        turns: of jobs that are to be handed over.
+        plan: all jobs.
+        active: those handed over before that have not ended.
+    """
+    if not active:
+        return tuple(turns)
+    sequential = plan.strategy is Strategy.SEQUENTIAL
+    stages = {job.name: job.stage for job in plan.jobs}
+    found: list[Turn] = []
+    for number, turn in enumerate(turns):
+        first = turn.group.first
+        links = [Link(name, there=True) for name in first.needs if name in active]
+        if sequential and number == 0:
+            links += [Link(name, success=False, there=True) for name in active]
+        elif first.stage is not None:
+            before = (name for name in active if (stage := stages.get(name)) is not None and stage < first.stage)
+            links += [Link(name, success=False, there=True) for name in before]
+        found.append(replace(turn, after=tuple(dict.fromkeys((*turn.after, *links)))))
+    return tuple(found)
+
+
 def _needs(group: Group, places: dict[str, tuple[str, int, int]]) -> list[Link]:
     """One link for a whole group where all of it is needed."""
     wanted: dict[str, list[int]] = {}
     for name in group.first.needs:
+        if name not in places:
+            continue  # the cluster has it already: see `behind`
         other, index, _ = places[name]
         wanted.setdefault(other, []).append(index)
     sizes = {name: size for name, _, size in places.values()}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 
 from migctl.core.clusterrun import ClusterJob, ClusterRun
 from migctl.core.clusters import EngineName
-from migctl.errors import PlanError
 
 if TYPE_CHECKING:
     from migctl.core.clusterturns import Turn
@@ -106,9 +105,6 @@ def cluster_engine(session: Session, name: EngineName, folder: Path) -> ClusterE
         session: for the environment and the caller.
         name: not the local one, which is no cluster.
         folder: for what the cluster's jobs leave behind (logs, ends); in the run's folder, made when something is handed over.
-
-    Raises:
-        PlanError: there is no such engine yet.
     """
     match name:
         case EngineName.KUBERNETES:
@@ -116,11 +112,9 @@ def cluster_engine(session: Session, name: EngineName, folder: Path) -> ClusterE
 
             return KubernetesEngine(session, folder)
         case EngineName.SLURM:
-            raise PlanError(
-                "not-available-yet",
-                f"engine: {name} is not available yet",
-                hint=f"migctl export {name} writes what the cluster takes",
-            )
+            from migctl.engine.slurm import SlurmEngine
+
+            return SlurmEngine(session, folder)
         case EngineName.LOCAL:
             raise ValueError("the local engine is no cluster")
         case _:

@@ -30,6 +30,7 @@ from migctl.engine.others import controller_notices
 from migctl.engine.readiness import images_of, ready, ready_for_mode, tells_profiles
 from migctl.engine.rights import sudo_notices
 from migctl.engine.ruling import refuse, refuse_mode
+from migctl.engine.runnames import check_run
 from migctl.engine.services import recover_services
 from migctl.engine.session import Session
 from migctl.engine.snapshots import Copies, copied
@@ -38,7 +39,7 @@ from migctl.engine.supervisor import ensure, turn_wait_s
 from migctl.engine.surroundings import surroundings
 from migctl.engine.undo import partly, taken_back, undo, without_the_old
 from migctl.engine.verification import unverified
-from migctl.errors import HostError, Interrupted, MigctlError, Notice, PartlyApplied, PlanError
+from migctl.errors import HostError, Interrupted, MigctlError, Notice, PartlyApplied
 from migctl.store.ledger import Ledger
 
 
@@ -104,7 +105,7 @@ def converge(
             wait_for_s=options.wait_for_s,
         )
         recover_services(session, boot(session, driver), report)
-        _check_path(ledger.run(plan.name), plan)
+        check_run(ledger.run(plan.name), plan)
         check_source(session, driver, ledger, ledger.run(plan.name))
         images: Mapping[str, str] = {}
         off = _off(shop, plan)
@@ -336,13 +337,3 @@ def _result(run: Run, decision: Decision, records: Mapping[str, Record]) -> UpRe
         started=tuple(chain.job for chain in decision.chains),
         notices=tuple(notices),
     )
-
-
-def _check_path(run: Run | None, plan: Plan) -> None:
-    if run is not None and run.plan_path != plan.path:
-        raise PlanError(
-            "run-name-taken",
-            f"the run {plan.name} was made from {run.plan_path or 'the command line'}",
-            where=plan.path or None,
-            hint=f"give this plan another name:, or end the other run: migctl down {plan.name}",
-        )

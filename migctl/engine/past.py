@@ -8,6 +8,7 @@ from pathlib import Path
 from migctl.core.record import Record
 from migctl.core.run import Run
 from migctl.core.views.history import AttemptView, HistoryView, PastRun
+from migctl.engine import clusterruns
 from migctl.engine.follow import see
 from migctl.engine.session import Session
 from migctl.engine.targets import unknown_run
@@ -109,6 +110,8 @@ def _past(run: Run, attempts: tuple[AttemptView, ...]) -> PastRun:
 
 def all_attempts(session: Session, ledger: Ledger, run: Run) -> tuple[Record, ...]:
     """Every attempt of a run, by job and number: those that are over, and the others as they are now."""
+    if clusterruns.on_cluster(run):
+        return (*ledger.history(run.name), *clusterruns.attempts(session, ledger, run))
     over = {(record.job, record.attempt): record for record in ledger.history(run.name)}
     now = {(record.job, record.attempt): record for record in _present(session, ledger, run).values()}
     return tuple(record for _, record in sorted({**over, **now}.items()))

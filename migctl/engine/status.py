@@ -16,6 +16,7 @@ from migctl.core.record import JobState, Record
 from migctl.core.run import Run
 from migctl.core.settle import settle
 from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView, run_state
+from migctl.engine.clusterruns import on_cluster, view
 from migctl.engine.drift import after_restart, differences
 from migctl.engine.endings import explain
 from migctl.engine.lost_gpus import lost_gpus, told
@@ -43,6 +44,10 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
     """
     with session.ledger(write=False) as ledger:
         runs = [run for run in ledger.runs(ended=ended) if names is None or run.name in names]
+        clustered = {run.name: view(session, ledger, run) for run in runs if on_cluster(run)}
+        if clustered and len(clustered) == len(runs):
+            return _of_clusters(session, ledger, runs, clustered)
+        every, runs = runs, [run for run in runs if not on_cluster(run)]
         notices = [*sudo_notices(session), *ledger.notices, *without_record(unrecorded(session, ledger))]
         boot_now, gpus, problems = known_gpus(session)
         notices += problems
@@ -75,7 +80,12 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
         made_by = owners(ledger, observed, claims)
         return StatusView(
             now=session.now(),
-            runs=tuple(_run(session, run, settled[run.name], ledger, pinned, lost) for run in runs),
+            runs=tuple(
+                clustered[run.name][0]
+                if run.name in clustered
+                else _run(session, run, settled[run.name], ledger, pinned, lost)
+                for run in every
+            ),
             gpus=tuple(_gpu(gpu, made_by, lent) for gpu in gpus),
             cores=cores_view(
                 read_topology(session.root),
@@ -90,9 +100,22 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
                 *(d for run, now in settled.items() for d in differences(before[run], now, observed, pinned)),
                 *told(lost),
             ),
-            notices=tuple(notices),
+            notices=(*notices, *(notice for _, more in clustered.values() for notice in more)),
             simulated=session.nvml,
         )
+
+
+def _of_clusters(
+    session: Session, ledger: Ledger, runs: Sequence[Run], views: Mapping[str, tuple[RunView, tuple[Notice, ...]]]
+) -> StatusView:
+    """Nothing of them is on this machine, so that nothing of it is looked at: often it has no GPU at all."""
+    said = [notice for _, notices in views.values() for notice in notices]
+    return StatusView(
+        now=session.now(),
+        runs=tuple(views[run.name][0] for run in runs),
+        gpus=(),
+        notices=(*ledger.notices, *said),
+    )
 
 
 def _units(

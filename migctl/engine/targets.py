@@ -88,6 +88,8 @@ def job_names(ledger: Ledger, run: str) -> tuple[str, ...]:
     """All jobs of a run: in the queue's order, and those that are no longer in it."""
     queue = ledger.submissions.queue(run)
     recorded = [record.job for record in ledger.records(run)]
+    if not recorded and queue is None and (cluster := ledger.submissions.cluster(run)) is not None:
+        return tuple(job.name for job in cluster.jobs)
     return tuple(dict.fromkeys((*(queue.names if queue is not None else ()), *recorded)))
 
 

@@ -26,13 +26,19 @@ def _run(run: RunView) -> Json:
         "state": run.state,
         "owner": run.owner or None,
         "plan_path": run.plan_path or None,
+        "engine": run.engine,
         "runtime": run.runtime or None,
         "strategy": run.strategy or None,
         "created_at": run.created_at,
         "expected_end_at": run.ends_at,
         "expected_end_reason": run.ends_reason,
-        "jobs": [_job(job) for job in run.jobs],
+        "jobs": [_job(job) | (_place(job) if run.engine != "local" else {}) for job in run.jobs],
     }
+
+
+def _place(job: JobView) -> Json:
+    """Where a job of a cluster is."""
+    return {"cluster_id": job.cluster_id, "node": job.node}
 
 
 def _job(job: JobView) -> Json:

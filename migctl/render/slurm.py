@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from migctl.core.choices import RuntimeName
@@ -16,6 +16,7 @@ from migctl.render.at_start import share_script
 from migctl.render.exported import argv
 from migctl.render.shell_words import comment, here_document, is_name, word, words
 from migctl.render.slurm_container import run_lines
+from migctl.render.slurm_telling import at_begin, first_lines
 
 _SHARE = ("MIGCTL_CPUSET", "MIGCTL_CPUS", "MIGCTL_NUM_WORKERS")
 _TOLD = ("MIGCTL_RUN", "MIGCTL_JOB", "MIGCTL_ATTEMPT", "MIGCTL_PROFILE", "MIGCTL_MIG_UUID", *_SHARE)
@@ -32,7 +33,12 @@ class Script:
 
 
 def sbatch_scripts(
-    plan: Plan, turns: Sequence[Turn], above: Sequence[str], *, output: str = "", at_end: str = ""
+    plan: Plan,
+    turns: Sequence[Turn],
+    above: Sequence[str],
+    *,
+    told: str = "",
+    attempts: Mapping[str, int] | None = None,
 ) -> tuple[Script, ...]:
     """A script for each group, in an order in which they can be submitted.
 
@@ -40,28 +46,29 @@ def sbatch_scripts(
         plan: the jobs' plan, with its settings for Slurm.
         turns: the groups and what each waits for.
         above: comment lines that every script begins with.
-        output: where Slurm writes what a job prints; nothing = NAME-JOBID.out in the folder of the submission.
-        at_end: shell lines before the exit, with the job's exit code in `$code`.
+        told: the folder in which each job writes down that it began and how it ended; nothing = nowhere.
+        attempts: job → number of its attempt, where that is not the first.
     """
     urgent = max((turn.group.first.priority for turn in turns), default=0)
-    return tuple(Script(t.group.name, _script(plan, t, above, urgent, output, at_end), t.after) for t in turns)
+    return tuple(Script(t.group.name, _script(plan, t, above, urgent, told, attempts or {}), t.after) for t in turns)
 
 
-def _script(plan: Plan, turn: Turn, above: Sequence[str], urgent: int, output: str, at_end: str) -> str:
+def _script(plan: Plan, turn: Turn, above: Sequence[str], urgent: int, told: str, attempts: Mapping[str, int]) -> str:
     group = turn.group
     own = frozenset(name for job in group.members for name, _ in job.environment)
     several = f"{len(group.members)} jobs as an array" if group.array else "one job"
     lines = ["#!/bin/bash", comment(f"{group.name}: {several}"), *map(comment, above)]
-    lines += [*_options(plan, turn, urgent, output), "", "set -u"]
+    lines += [*_options(plan, turn, urgent), "", "set -u"]
+    lines += first_lines(told).splitlines() if told else []
     if plan.runtime is RuntimeName.PROCESS or container_of(plan) is SlurmContainer.NONE:
         lines.append(f"cd {word(group.first.working_dir or plan.folder)} || exit")
     text = "\n".join(lines) + "\n\n" + share_script(group, own, limited=False) + _device_and_run(plan, group)
     names = sorted({*_TOLD, *_more(group), *(n for n in THREAD_VARIABLES if n not in own), "PYTHON_CPU_COUNT"})
     names += [name for name in dict.fromkeys(n for job in group.members for n, _ in job.environment) if is_name(name)]
-    text += _members(group)
+    text += _members(group, attempts)
     text += run_lines(container_of(plan), group, tuple(dict.fromkeys(names)))
-    text += _attempts(group.first)
-    return text + (at_end.rstrip("\n") + "\n" if at_end else "") + 'exit "$code"\n'
+    text += at_begin() if told else ""
+    return text + _attempts(group.first) + 'exit "$code"\n'
 
 
 def container_of(plan: Plan) -> SlurmContainer:
@@ -71,9 +78,10 @@ def container_of(plan: Plan) -> SlurmContainer:
     return plan.slurm.container or SlurmContainer.PYXIS
 
 
-def _options(plan: Plan, turn: Turn, urgent: int, output: str) -> list[str]:
+def _options(plan: Plan, turn: Turn, urgent: int) -> list[str]:
     group, settings, job = turn.group, plan.slurm, turn.group.first
-    gres = f"gpu:{settings.gres_type(group.profile)}:1" if group.profile is not None else "gpu:1"
+    kind = settings.gres_type(group.profile) if group.profile is not None else settings.whole
+    gres = f"gpu:{kind}:1" if kind else "gpu:1"
     minutes = math.ceil(job.timeout_s * (job.retries + 1) / 60) if job.timeout_s else None
     array = f"0-{len(group.members) - 1}" + (f"%{turn.at_once}" if turn.at_once else "")
     given: list[tuple[str, object]] = [
@@ -92,7 +100,7 @@ def _options(plan: Plan, turn: Turn, urgent: int, output: str) -> list[str]:
         ("signal", f"TERM@{max(1, math.ceil(job.stop_grace_period_s))}" if minutes else None),
         ("array", array if group.array else None),
         ("nice", urgent - job.priority or None),
-        ("output", output or ("%x-%A_%a.out" if group.array else "%x-%j.out")),
+        ("output", "%x-%A_%a.out" if group.array else "%x-%j.out"),
     ]
     lines = [f"#SBATCH --{name}={_plain(str(value))}" for name, value in given if value is not None]
     lines.append(f"#SBATCH --{'requeue' if job.resumable else 'no-requeue'}")
@@ -122,19 +130,25 @@ def _device_and_run(plan: Plan, group: Group) -> str:
     )
 
 
-def _members(group: Group) -> str:
+def _members(group: Group, attempts: Mapping[str, int]) -> str:
     """A function that sets the variables of this member and its command as the positional parameters."""
     if not group.array:
-        return "\n# The job's own variables and its command.\nprepare() {\n" + _member(group.first, "    ") + "}\n"
+        return (
+            "\n# The job's own variables and its command.\nprepare() {\n"
+            + _member(group.first, "    ", attempts)
+            + "}\n"
+        )
     cases = "".join(
-        f"    {number})\n{_member(job, '        ')}        ;;\n" for number, job in enumerate(group.members)
+        f"    {number})\n{_member(job, '        ', attempts)}        ;;\n" for number, job in enumerate(group.members)
     )
     head = '\n# The variables and the command of each member of the array.\nprepare() {\n    case "$SLURM_ARRAY_TASK_ID" in\n'
     return f"{head}{cases}    esac\n}}\n"
 
 
-def _member(job: Job, indent: str) -> str:
+def _member(job: Job, indent: str, attempts: Mapping[str, int]) -> str:
     lines = [f"export MIGCTL_JOB={word(job.name)}"]
+    if before := attempts.get(job.name, 1) - 1:
+        lines.append(f"MIGCTL_ATTEMPT=$((MIGCTL_ATTEMPT + {before}))")
     odd = [f"{name}={value}" for name, value in job.environment if not is_name(name)]
     lines += [f"export {name}={word(value)}" for name, value in job.environment if is_name(name)]
     command = words([*(["env", *odd] if odd else []), *argv(job)])
@@ -158,20 +172,28 @@ def _attempts(job: Job) -> str:
 def submission(scripts: Sequence[Script], above: Iterable[str]) -> str:
     """One shell script that submits them all, with what each waits for."""
     numbers = {script.name: number for number, script in enumerate(scripts, 1)}
+    known = {name: f"${{job{number}}}" for name, number in numbers.items()}
     text = "\n".join(["#!/bin/sh", *map(comment, above), comment("sh THIS-FILE submits all jobs."), "set -eu"]) + "\n"
     for script in scripts:
         mark, body = here_document(script.text)
-        options = f" --dependency={dependency(script.after, numbers)} --kill-on-invalid-dep=yes" if script.after else ""
+        options = f" --dependency={dependency(script.after, known)} --kill-on-invalid-dep=yes" if script.after else ""
         number = numbers[script.name]
         text += f"\njob{number}=$(sbatch --parsable{options} <<'{mark}'\n{body}{mark}\n)\njob{number}=${{job{number}%%;*}}\n"
         text += f'echo {word(script.name)} "$job{number}"\n'
     return text
 
 
-def dependency(after: Iterable[Link], ids: dict[str, int]) -> str:
-    """The value of --dependency, with the ids as the shell variables `job1`, `job2` and so on."""
+def dependency(after: Iterable[Link], groups: Mapping[str, str], jobs: Mapping[str, str] | None = None) -> str:
+    """The value of --dependency.
+
+    Args:
+        after: what to wait for.
+        groups: group → id.
+        jobs: job that Slurm has already → id.
+    """
     return ",".join(
-        f"{'afterok' if link.success else 'afterany'}:${{job{ids[link.group]}}}"
+        f"{'afterok' if link.success else 'afterany'}:"
+        + ((jobs or {}) if link.there else groups)[link.group]
         + (f"_{link.index}" if link.index is not None else "")
         for link in after
     )

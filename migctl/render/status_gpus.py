@@ -15,7 +15,8 @@ Present = tuple[str, RunView, JobView]
 
 def present(runs: Sequence[RunView]) -> list[Present]:
     """Jobs that have a place on the machine."""
-    return [(key(runs, run, job), run, job) for run in runs for job in run.jobs if job.cpus or job.gi_id is not None]
+    here = [run for run in runs if run.engine == "local"]
+    return [(key(runs, run, job), run, job) for run in here for job in run.jobs if job.cpus or job.gi_id is not None]
 
 
 def key(runs: Sequence[RunView], run: RunView, job: JobView) -> str:

@@ -45,6 +45,8 @@ _COLUMNS = (
     Column(title="TRY", right=True),
     Column(title="STATE"),
     Column(title="SINCE", drop=3),
+    Column(title="ID", drop=6),
+    Column(title="NODE", drop=4, least=6),
     Column(title="GPU", right=True, drop=2),
     Column(title="PROFILE", least=14),
     Column(title="PLACE", drop=4),
@@ -117,7 +119,8 @@ def _head(run: RunView, view: StatusView, style: Style) -> list[str]:
     states = Counter(job.state for job in run.jobs)
     facts = [f"{states[state]} {state.value}" for state in _ORDER if states[state]]
     facts += [run.strategy] if run.strategy else []
-    facts += [run.runtime] if run.runtime else []
+    where = run.runtime if run.engine == "local" else run.engine
+    facts += [where] if where else []
     facts += [f"of {run.owner}"] if run.owner else []
     facts += [f"since {duration(view.now - run.created_at)}"] if run.created_at is not None else []
     facts += [_end(run.ends_at, view.now)] if run.ends_at is not None else []
@@ -175,8 +178,10 @@ def _row(
         str(first.attempt) if group.size == 1 and first.attempt > 1 else "",
         Cell(state, _LOOKS[first.state]),
         _since(group, view.now),
+        (first.cluster_id or "") if group.size == 1 else "",
+        (first.node or "") if group.size == 1 else "",
         span([order[uuid] for job in group.members if (uuid := job.gpu_uuid or "") in order]),
-        first.profile or ("whole GPU" if first.gpu_uuid else ""),
+        first.profile or ("whole GPU" if first.gpu_uuid or first.cluster_id else ""),
         str(first.placement) if group.size == 1 and first.placement is not None else "",
         str(cpus),
         _workers(group),

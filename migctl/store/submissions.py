@@ -34,11 +34,17 @@ QUEUE = "@queue.json"
 WAITS = "@waits.json"
 COURSE = "@course.json"
 CLUSTER = "@cluster.json"
+CLUSTER_FILES = "@cluster"
 """Names that no job can have, since they stand among the jobs' folders."""
 _LARGEST_BYTES = 256 * 1024 * 1024
 """10,000 jobs take about 3 MiB, and each may have a large environment."""
 
 T = TypeVar("T")
+
+
+def cluster_folder(state: Path, run: str) -> Path:
+    """The folder for what a run's jobs leave behind on a cluster; it goes with the run."""
+    return state / RUNS / checked_name(run, "run") / CLUSTER_FILES
 
 
 class Submissions:

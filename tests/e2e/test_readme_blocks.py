@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.readme_blocks import Block, agrees, blocks, commands
+from tests.support.slurm import SYSTEM, Cluster, missing
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -80,18 +81,41 @@ def has_engine() -> bool:
 
 def test_every_block_does_what_it_shows(session: Session) -> None:
     docker = FULL or has_engine()
+    slurm = FULL or not missing()
     left_out = []
     for block in blocks(README):
         if name := block.about("file"):
             (session.folder / name).write_text(block.text, "utf-8")
         elif block.about("needs") == "docker" and not docker:
             left_out.append(block.line)
+        elif block.about("needs") == "slurm":
+            if slurm:
+                play_on_slurm(session, block)
+            else:
+                left_out.append(block.line)
         elif not block.about("not run"):
             play(session, block)
 
     assert session.run("migctl status --json | grep -c gi_id").stdout == "0\n", "the README's session ends as it began"
     if left_out:
-        pytest.skip(f"no Docker engine with a busybox image for the blocks in lines {left_out}; all others passed")
+        pytest.skip(
+            f"no Slurm, or no Docker engine with busybox, for the blocks in lines {left_out}; all others passed"
+        )
+
+
+def play_on_slurm(session: Session, block: Block) -> None:
+    """The session's user is on a login node for once."""
+    cluster = Cluster({"mig1": {"1g.5gb": 4, "2g.10gb": 1, "3g.20gb": 1}})
+    cluster.start()
+    before = session.environ
+    session.environ = {**before, **{name: cluster.environ[name] for name in ("SLURM_CONF", "PATH")}}
+    session.environ["PATH"] = f"{before['PATH']}:{SYSTEM}"
+    try:
+        play(session, block)
+    finally:
+        session.run("migctl down --all --timeout 0")
+        session.environ = before
+        cluster.stop()
 
 
 def play(session: Session, block: Block) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from migctl.core.plan import Plan
 from migctl.errors import PlanError
+from migctl.render.slurm import sbatch_scripts
 from tests.support import exports
 
 SHOW = """import os, sys
@@ -115,6 +116,42 @@ def test_retries_run_it_again_until_it_succeeds(tmp_path: Path) -> None:
 
     assert run(tmp_path, script.text).returncode == 0
     assert (tmp_path / "log").read_text() == "x\nx\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "member", "name", "end"),
+    [
+        ("exit 3", "", "7", "3 0"),
+        ("exit 0", "2", "40_2", "0 0"),
+        ("kill -TERM $PPID; sleep 0.2; exit 1", "", "7", "1 1"),
+    ],
+)
+def test_a_job_tells_what_it_got_and_how_it_ended(
+    tmp_path: Path, command: str, member: str, name: str, end: str
+) -> None:
+    there = tmp_path / "a folder"
+    there.mkdir()
+    (there / f"{name}.end").write_text("of an earlier start\n", "utf-8")
+    wanted = processes(f"jobs: {{a: {{profile: 1g.5gb, command: [bash, -c, '{command}']}}}}", tmp_path)
+    (script,) = sbatch_scripts(wanted, exports.cluster(wanted), (), told=str(there), attempts={"a": 2})
+    array = {"SLURM_ARRAY_JOB_ID": "40", "SLURM_ARRAY_TASK_ID": member} if member else {}
+
+    done = run(tmp_path, script.text, SLURMD_NODENAME="mig1", **array)
+
+    cpu = min(os.sched_getaffinity(0))
+    assert str(done.returncode) == end.split()[0], done.stderr
+    assert sorted(path.name for path in there.iterdir()) == [f"{name}.begin", f"{name}.end"]
+    assert (there / f"{name}.begin").read_text("utf-8").split()[1:] == ["mig1", str(cpu), "1"]
+    assert (there / f"{name}.end").read_text("utf-8").startswith(f"{end} ")
+    assert "MIGCTL_ATTEMPT=$((MIGCTL_ATTEMPT + 1))" in script.text
+
+
+def test_a_job_whose_folder_is_gone_tells_its_end_as_well(tmp_path: Path) -> None:
+    wanted = processes("jobs: {a: {profile: 1g.5gb, command: echo, working_dir: /nowhere}}", tmp_path)
+    (script,) = sbatch_scripts(wanted, exports.cluster(wanted), (), told=str(tmp_path))
+
+    assert run(tmp_path, script.text).returncode == 1
+    assert (tmp_path / "7.end").read_text("utf-8").startswith("1 0 ")
 
 
 SUBMIT = """#!/bin/sh

@@ -46,6 +46,10 @@ class JobView:
     """The state of its source when it started, as far as git tells."""
     expected: Span | None = None
     """When it is expected to run, where that was foreseen."""
+    cluster_id: str | None = None
+    """By what its cluster knows it, where it runs on one."""
+    node: str | None = None
+    """The cluster's node that it runs on, or ran on."""
     pinning: Pinning | None = None
     """Its processes against its cpuset; `None` where it does not run or is not seen."""
     unknown: tuple[tuple[str, str], ...] = ()
@@ -66,6 +70,8 @@ class RunView:
     strategy: str = ""
     created_at: float | None = None
     simulated: str = ""
+    engine: str = "local"
+    """Where its jobs run: on this machine, or on a cluster."""
     ends_at: float | None = None
     """When its last job is expected to end."""
     ends_reason: str | None = None
