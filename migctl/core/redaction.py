@@ -34,10 +34,10 @@ _IN_TEXT: Final = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL), MARK),
 )
 _PAIR: Final = re.compile(
-    r"""(?P<name>[A-Za-z][\w.-]{0,63})(?P<sign>\s*[:=]\s*|["']\s*:\s*)(?P<value>"[^"]*"|'[^']*'|[^\s,;&"'}]+)"""
+    r"""(?<![\w.-])(?P<name>-{0,2}[A-Za-z][\w.-]{0,127})(?P<sign>\s*[:=]\s*|["']\s*:\s*)(?P<value>"[^"]*"|'[^']*'|[^\s,;&"'}]+)"""
 )
 _OPTION: Final = re.compile(
-    r"""(?P<name>(?<![\w-])--?[A-Za-z][\w.-]{0,63})(?P<sign>\s+)(?P<value>"[^"]*"|'[^']*'|[^\s"'-][^\s"']*)"""
+    r"""(?P<name>(?<![\w.-])--?[A-Za-z][\w.-]{0,127})(?P<sign>\s+)(?P<value>"[^"]*"|'[^']*'|[^\s"'-][^\s"']*)"""
 )
 
 

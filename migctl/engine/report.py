@@ -40,14 +40,14 @@ def report(session: Session, word: str | None, folder: Path) -> ReportView:
     """Everything about one run; what cannot be had is left out, and a notice says why.
 
     Args:
-        word: a run's name or its plan file; `None` = the only run, or that of the plan in the folder.
+        word: a run's name or its plan file; `None` = the only run, or that of the plan in the folder; where none lives, the last one.
         folder: that a plan file is relative to.
 
     Raises:
         PlanError: there is no such run.
     """
     with session.ledger(write=False) as ledger:
-        run = found_run(ledger, word, folder) if word is not None else find_run(ledger, None, folder)
+        run = _chosen(ledger, word, folder)
         records = all_attempts(session, ledger, run)
         notices = list(ledger.notices)
         waits = _waiting(ledger, run, notices)
@@ -85,6 +85,14 @@ def report(session: Session, word: str | None, folder: Path) -> ReportView:
         verdicts=spells(track.said, ends),
         notices=tuple(notices),
     )
+
+
+def _chosen(ledger: Ledger, word: str | None, folder: Path) -> Run:
+    if word is not None:
+        return found_run(ledger, word, folder)
+    if not ledger.runs() and (over := ledger.runs(ended=True)):
+        return max(over, key=lambda run: run.ended_at or 0.0)
+    return find_run(ledger, None, folder)
 
 
 def _waiting(ledger: Ledger, run: Run, notices: list[Notice]) -> Mapping[str, Waiting]:

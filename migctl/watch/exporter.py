@@ -21,7 +21,7 @@ from migctl.watch.sampler import Sampler
 from migctl.watch.watcher import Seen, Watcher
 
 LOOK_S: Final = 1.0
-STATUS_S: Final = 5.0
+STATUS_S: Final = 10.0
 """Between two looks at the records, engine and instances; less often where a look takes long."""
 _PART: Final = 50.0
 """Such a look takes at most one part in so many of the time."""

@@ -245,10 +245,10 @@ def test_the_rules_are_evaluated_and_the_failed_job_raises_its_alert(site: Site)
     assert {rule["health"] for group in groups for rule in group["rules"]} == {"ok"}
 
 
-def test_a_scrape_takes_less_than_fifty_milliseconds(site: Site) -> None:
+def test_a_scrape_keeps_prometheus_waiting_for_a_moment_only(site: Site) -> None:
     (slowest,) = site.prometheus.query('max_over_time(scrape_duration_seconds{job="migctl"}[20s])')
 
-    assert float(slowest["value"][1]) < 0.25, "on a machine that runs tests; alone it is a few milliseconds"
+    assert float(slowest["value"][1]) < 0.5, "on a machine that runs tests; alone it is a few milliseconds"
 
 
 def test_openmetrics_is_what_was_scraped(site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 
 import pytest
 
@@ -102,3 +103,13 @@ def test_a_spec_becomes_the_plans_words_without_what_is_secret() -> None:
 @pytest.mark.parametrize("text", ["", "no json", "[1, 2]", "{}", '{"request": 7, "command": "x"}', '{"labels": [[1]]}'])
 def test_a_spec_that_cannot_be_read_tells_nothing_and_breaks_nothing(text: str) -> None:
     assert isinstance(plan_keys(text), tuple)
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 200_000, "token-" * 30_000, "-a " * 60_000, "://a:" * 40_000, "token=" * 30_000]
+)
+def test_no_text_takes_long(text: str) -> None:
+    begun = time.process_time()
+    redacted(text)
+
+    assert time.process_time() - begun < 2

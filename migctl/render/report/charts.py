@@ -130,8 +130,8 @@ def _chart(
 ) -> Chart | None:
     values = _laid(frame, job, key, highest=highest)
     numbers = extent(values)
-    if numbers is None:
-        return None
+    if numbers is None or (numbers.most == 0.0 and limit is None):
+        return None  # an empty picture says less than none; of what there is a limit of, 0 says something
     top = max(numbers.most, limit) if limit is not None else numbers.most * 1.1
     return Chart(
         key=key,

@@ -124,7 +124,7 @@ rect.bad{fill:none;stroke:var(--bad);stroke-width:2.5;stroke-dasharray:6 3}
 .job{border:1px solid var(--rule);border-left:8px solid var(--rule);border-radius:8px;padding:.8rem 1rem 1rem;margin:0 0 1rem}
 .job p{margin:.15rem 0 .6rem}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(15.5rem,1fr));gap:1rem 1.4rem}
-.chart{margin:0}
+.chart{margin:0;display:flex;flex-direction:column;justify-content:space-between}
 .chart figcaption{margin:0 0 .2rem;font-size:.85rem}
 .chart strong{color:var(--ink);display:block}
 .chart svg .tick{font-size:13px}

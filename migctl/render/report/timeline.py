@@ -152,7 +152,7 @@ def _bar(frame: Frame, attempt: ReportAttempt, y: float, height: float) -> Marku
     sign = SIGNS[attempt.state]
     name = attempt.job if attempt.attempt == 1 else f"{attempt.job} · attempt {attempt.attempt}"
     first = cut(f"{sign} {name}", width - 10)
-    second = cut(attempt.profile or "", width - 10, 10.5) if height >= 2 * _SLICE - 2 else ""
+    second = cut(attempt.profile or "", width - 10, 10.5) if first and height >= 2 * _SLICE - 2 else ""
     middle = y + height / 2
     return tag(
         "g",
