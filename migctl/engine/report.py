@@ -40,7 +40,7 @@ def report(session: Session, word: str | None, folder: Path) -> ReportView:
     """Everything about one run; what cannot be had is left out, and a notice says why.
 
     Args:
-        word: a run's name or its plan file; `None` = the only run, or that of the plan in the folder; where none lives, the last one.
+        word: a run's name or its plan file; `None` = the only run, or that of the plan in the folder; else the last one that lived.
         folder: that a plan file is relative to.
 
     Raises:
