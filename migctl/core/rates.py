@@ -171,6 +171,8 @@ class _Family:
     def cpu(self, one: ProcessCounters) -> float:
         """CPUs that one process used itself."""
         earlier = self._earlier.get((one.pid, one.started_s))
+        if earlier is one:
+            return 0.0
         if earlier is not None:
             return max(0.0, one.cpu_s - earlier.cpu_s) / self._seconds
         return one.cpu_s / self._seconds if one.started_s >= self._begun_s else 0.0

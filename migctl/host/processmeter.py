@@ -28,7 +28,10 @@ class ProcessMeter:
 
     __slots__ = (
         "_delays",
+        "_forked",
         "_io",
+        "_last",
+        "_line",
         "_schedstat",
         "_stat",
         "children",
@@ -56,6 +59,10 @@ class ProcessMeter:
         self.over = False
         """It has ended, and nobody has waited for it yet."""
         self._delays = delays
+        self._line = b""
+        self._last: ProcessCounters | None = None
+        """What the line said."""
+        self._forked = KeptFile(f"{proc}/{pid}/task/{pid}/children")
         self._stat = KeptFile(f"{proc}/{pid}/stat", _SMALL)
         self._schedstat: KeptFile | None = KeptFile(f"{proc}/{pid}/schedstat", _SMALL)
         self._io: KeptFile | None = None if group else KeptFile(f"{proc}/{pid}/io", _SMALL)
@@ -63,14 +70,18 @@ class ProcessMeter:
     def read(self) -> ProcessCounters | None:
         """What it has used; `None` once it is gone."""
         try:
-            stat = parse_stat(self._stat.read().decode("utf-8", "replace"))
+            line = self._stat.read()
         except OSError:
             return None
+        if line == self._line and self._last is not None and self._last.loads_data == self.loads_data:
+            return self._last  # it has slept since
+        stat = parse_stat(line.decode("utf-8", "replace"))
+        self._line, self._last = line, None
         if stat is None or stat.collected:
             return None
         self.over = stat.ended
         self.comm = stat.name
-        return ProcessCounters(
+        self._last = ProcessCounters(
             pid=self.pid,
             parent=stat.parent,
             started_s=stat.start_ticks * _TICK_S,
@@ -82,15 +93,18 @@ class ProcessMeter:
             blocked=stat.state == "D",
             loads_data=self.loads_data,
         )
+        return self._last
 
     def look_at_children(self) -> tuple[int, ...] | None:
         """Pids of the children of its main thread, which forks the workers; `None` where the kernel has no such file."""
         try:
-            words = read_once(f"{self.proc}/{self.pid}/task/{self.pid}/children").split()
+            words = self._forked.read().split()
         except FileNotFoundError:
             return None if os.path.exists(f"{self.proc}/{self.pid}") else ()  # noqa: PTH110 -- a string, in a path taken each second
         except OSError:
             return ()
+        if not words:
+            self._forked.close()  # most processes never fork: their descriptors are left to others
         return tuple([int(word) for word in words])
 
     def look_at_command(self) -> None:
@@ -103,7 +117,7 @@ class ProcessMeter:
 
     def close(self) -> None:
         """Give the descriptors back."""
-        for file in (self._stat, self._schedstat, self._io):
+        for file in (self._stat, self._forked, self._schedstat, self._io):
             if file is not None:
                 file.close()
 

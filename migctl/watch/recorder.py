@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +21,9 @@ class _Run:
     waiting: list[Reading] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
     verdicts: dict[str, dict[str, Verdict]] = field(default_factory=dict)
-    """Job → kind → what is said of it now."""
+    """Job or GPU → kind → what is said of it now."""
+    last: dict[str, tuple[Verdict, ...]] = field(default_factory=dict)
+    """The same as it was handed over: what is judged once in five seconds is mostly the very same."""
 
 
 class Recorder:
@@ -59,16 +60,19 @@ class Recorder:
         at_s = seen.reading.at_s
         for job in seen.reading.jobs:
             if job.run == name:
-                now = {v.kind.value: v for v in seen.diagnosis.jobs.get(job.name, ())}
-                self._say(run, at_s, job.job, "", now)
+                self._say(run, at_s, job.job, "", seen.diagnosis.jobs.get(job.name, ()))
         used = {job.instance.gpu_uuid for job in seen.reading.jobs if job.run == name and job.instance is not None}
         for uuid in used:
-            self._say(run, at_s, "", uuid, {v.kind.value: v for v in seen.diagnosis.gpus.get(uuid, ())})
+            self._say(run, at_s, "", uuid, seen.diagnosis.gpus.get(uuid, ()))
 
     @staticmethod
-    def _say(run: _Run, at_s: float, job: str, gpu: str, now: Mapping[str, Verdict]) -> None:
+    def _say(run: _Run, at_s: float, job: str, gpu: str, verdicts: tuple[Verdict, ...]) -> None:
+        if run.last.get(job or gpu, ()) is verdicts:
+            return
+        run.last[job or gpu] = verdicts
+        now = {verdict.kind.value: verdict for verdict in verdicts}
         begun, ended = changes(run.verdicts.get(job or gpu, {}), now)
-        for over, verdicts in ((False, begun), (True, ended)):
+        for over, told in ((False, begun), (True, ended)):
             run.said += [
                 Said(
                     at_s=at_s,
@@ -80,9 +84,9 @@ class Recorder:
                     hint=verdict.hint,
                     over=over,
                 )
-                for verdict in verdicts
+                for verdict in told
             ]
-        run.verdicts[job or gpu] = dict(now)
+        run.verdicts[job or gpu] = now
 
     def _write(self, name: str, run: _Run) -> None:
         waiting, said = run.waiting, run.said

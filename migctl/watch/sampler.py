@@ -23,7 +23,8 @@ from migctl.watch.roster import Watched, running
 
 _ROSTER_EVERY_S: Final = 5.0
 _MANY: Final = 16
-"""Jobs from which the records are read in proportion less often: a job that ends is noticed at once all the same."""
+"""Jobs from which the records are read in proportion less often: a job that ends is noticed at once all the same. From as many on,
+pins and reports are looked at half as often."""
 _PINS_EVERY: Final = 8
 """Readings between two looks at where all threads of a job may run; with something wrong, every time."""
 _PACE_EVERY: Final = 2
@@ -145,7 +146,7 @@ class Sampler:
                 watched=one,
                 meter=JobMeter(one.pid, container=one.container, root=self._session.root),
                 progress=Progressing(self._output(one), self._span_s),
-                rounds=one.pid % _PINS_EVERY,
+                rounds=one.pid % (2 * _PINS_EVERY),
             )
 
     def _output(self, one: Watched) -> LogFile | EngineLog:
@@ -165,10 +166,11 @@ class Sampler:
         if after is None:
             self._roster_due_s = 0.0  # it has ended
             return None
-        if one.rounds % _PACE_EVERY == 0:
+        seldom = 1 if len(self._followed) <= _MANY else 2
+        if one.rounds % (seldom * _PACE_EVERY) == 0:
             one.pace = one.progress.pace(now_s)
         pace = one.pace
-        if one.rounds % _PINS_EVERY == 0 or one.slips:
+        if one.rounds % (seldom * _PINS_EVERY) == 0 or one.slips:
             one.slips = self._slips(one)
         one.rounds += 1
         if before is None or after.at_s - before.at_s < _SHORTEST_S:
