@@ -10,6 +10,7 @@ from migctl.cli.signals import cancelling, detaching
 from migctl.core.plan import Plan
 from migctl.core.record import Record
 from migctl.core.run import Run
+from migctl.engine.clusteradvance import advancing
 from migctl.engine.clusterup import hand_over as give
 from migctl.engine.clusterup import preview
 from migctl.engine.decide import UpOptions
@@ -37,15 +38,24 @@ def hand_over(
         result = give(session, plan, options, report, cancel)
     staying = wait or attach
     if common.json and not staying:
-        write_json(handed_json(result.run, result.cluster, result.choice, result.notices))
+        write_json(handed_json(result.run, result.cluster, result.choice, result.notices, begun=result.begun))
     elif not common.json:
         text = handed_text(
-            result.run, result.cluster, result.turns, result.choice, result.notices, common.style(), quiet=common.quiet
+            result.run,
+            result.cluster,
+            result.turns,
+            result.choice,
+            result.notices,
+            common.style(),
+            quiet=common.quiet,
+            begun=result.begun,
         )
         write(text)
-    if attach:
-        _attach(session, result.run)
-    if staying:
+    if not staying:
+        return
+    with advancing(session, result.run):
+        if attach:
+            _attach(session, result.run)
         _stay(common, session, result.run)
 
 

@@ -28,6 +28,9 @@ class ClusterEngine(Protocol):
     look_s: float
     """Seconds between two looks while somebody waits or follows: often enough for people, seldom enough for the cluster."""
 
+    keeps_order: bool
+    """Whether the cluster itself starts what waits for other jobs; else `advance` does."""
+
     def place(self, plan: Plan) -> str:
         """The cluster that the plan's jobs would go to, for `ClusterRun.place`.
 
@@ -60,6 +63,9 @@ class ClusterEngine(Protocol):
 
     def look(self, run: ClusterRun) -> Mapping[str, ClusterJob]:
         """Every job as it is now; one of which the cluster knows nothing and that left no end of its own is lost."""
+
+    def advance(self, run: ClusterRun) -> Sequence[str]:
+        """Start jobs that waited for others and need not any more, where the cluster does not keep the order; their names."""
 
     def logs(
         self,

@@ -42,6 +42,8 @@ class HandedOver:
     """What was handed over, in order."""
     choice: Choice
     notices: tuple[Notice, ...]
+    begun: tuple[str, ...] = ()
+    """Jobs that waited for others and were started now, where the cluster does not do so by itself."""
 
 
 def preview(session: Session, plan: Plan, options: UpOptions) -> HandedOver:
@@ -74,7 +76,7 @@ def hand_over(
         found = _decided(session, ledger, plan, options)
         result, choice = found.result, found.result.choice
         if not result.turns and not choice.leaving and not choice.taken_out:
-            return result
+            return replace(result, begun=tuple(found.engine.advance(result.cluster)))
 
         def save(run: ClusterRun) -> None:
             ledger.submissions.save_cluster(run)
@@ -105,7 +107,7 @@ def hand_over(
                     hint=error.hint or "migctl up",
                 ) from error
             raise
-        return result
+        return replace(result, begun=tuple(found.engine.advance(result.cluster)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +153,7 @@ def _decided(session: Session, ledger: Ledger, plan: Plan, options: UpOptions) -
         turns, notices = engine.turns(asked)
         active = [n for n, job in there.items() if job.unit and not job.state.ended and n not in choice.leaving]
         turns = behind(turns, plan, [name for name in active if name not in choice.handed])
-        notices = (*plan.notices, *notices, *_not_expressed(plan))
+        notices = (*plan.notices, *notices, *_not_expressed(plan, engine))
     run = known or Run(
         name=plan.name,
         plan_path=plan.path,
@@ -172,10 +174,11 @@ def _decided(session: Session, ledger: Ledger, plan: Plan, options: UpOptions) -
     return _Decided(engine=engine, asked=asked, known=known, over=over, was=was, seen=seen, result=result)
 
 
-def _not_expressed(plan: Plan) -> Sequence[Notice]:
-    """What the cluster cannot do for the plan. The time to save is no part of it: `stop` and `down` give it themselves."""
+def _not_expressed(plan: Plan, engine: ClusterEngine) -> Sequence[Notice]:
+    """What the cluster cannot do for the plan, without what migctl does itself: the time to save, and where need be the order."""
+    own = {"stop_grace_period", *(() if engine.keeps_order else ("needs", "stage"))}
     missing = lost(plan, _TARGETS[plan.engine])
-    return [Notice("not-expressed", one.sentence) for one in missing if one.keys != ("stop_grace_period",)]
+    return [Notice("not-expressed", one.sentence) for one in missing if not own.issuperset(one.keys)]
 
 
 def _digests(plan: Plan, key: bytes) -> Mapping[str, str]:

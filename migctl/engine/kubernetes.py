@@ -43,6 +43,7 @@ class KubernetesEngine:
     """Implements `engine.cluster.ClusterEngine`."""
 
     look_s = 2.0
+    keeps_order = False
 
     def __init__(self, session: Session, folder: Path) -> None:
         self._session = session

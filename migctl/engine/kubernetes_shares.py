@@ -44,7 +44,8 @@ def shares(plan: Plan, kubectl: Kubectl) -> Shares:
         plan = replace(plan, kubernetes=replace(settings, mig_strategy=strategy_of(there)))
     made, product = _groups(plan, there)
     check_strategy(plan, [turn.group for turn in made])
-    return Shares(plan=plan, turns=made, product=product, notices=_missing(plan, made, found, there))
+    notices = (*_missing(plan, made, found, there), *_held(made))
+    return Shares(plan=plan, turns=made, product=product, notices=notices)
 
 
 def _groups(plan: Plan, there: Sequence[KubernetesNode]) -> tuple[tuple[Turn, ...], str]:
@@ -90,6 +91,21 @@ def _missing(
             hint=_way_out(name),
         )
         for name, names in wanted.items()
+    )
+
+
+def _held(made: Sequence[Turn]) -> tuple[Notice, ...]:
+    """Who begins later, and by whom: nobody but migctl knows the order."""
+    held = [turn.group.name for turn in made if turn.after]
+    if not held:
+        return ()
+    verb = "waits" if len(held) == 1 else "wait"
+    return (
+        Notice(
+            "order-kept-by-migctl",
+            f"{_some(held)} {verb} for other jobs, which Kubernetes has no words for: migctl starts them",
+            hint="migctl up again when their turn has come (status says when), or migctl up --wait",
+        ),
     )
 
 

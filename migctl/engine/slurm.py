@@ -43,6 +43,7 @@ class SlurmEngine:
     """
 
     look_s = 2.0
+    keeps_order = True
 
     def __init__(self, session: Session, folder: Path) -> None:
         self._session = session
@@ -108,6 +109,10 @@ class SlurmEngine:
         return with_needs(
             {j.name: settled(j, begun.get(key(j)), ended.get(key(j)), told.get((j.unit, j.index))) for j in run.jobs}
         )
+
+    def advance(self, run: ClusterRun) -> Sequence[str]:  # noqa: ARG002 -- Slurm's dependencies do it
+        """Nothing is left to do."""
+        return ()
 
     def logs(
         self,

@@ -13,7 +13,7 @@ from migctl.core.kubernetes_objects import KubernetesJob, Pod, Trouble
 from migctl.core.kubernetes_states import Seen
 from migctl.errors import HostError, MigctlError
 from migctl.kubectl import documents
-from migctl.kubectl.errors import is_gone, translated
+from migctl.kubectl.errors import is_gone, lacks_the_kind, translated
 from migctl.programs import Answer, ask, find_program
 
 MANAGER: Final = "migctl"
@@ -135,8 +135,11 @@ class Kubectl:
     def let_in(self, job: KubernetesJob, *, active: bool) -> None:
         """Tell Kueue whether it may start a Job (spec.active of its Workloads); where it has none, nothing is to be told."""
         label = f"kueue.x-k8s.io/job-uid={job.uid}"
-        found = self._list(["workloads.kueue.x-k8s.io", "-l", label], "asking for Kueue's Workloads")
-        for one in found:
+        answer = self._ask(["get", "workloads.kueue.x-k8s.io", "-l", label, "-o", "json"])
+        if lacks_the_kind(answer):
+            return
+        self._check(answer, "asking for Kueue's Workloads")
+        for one in documents.items(self._parsed(answer)):
             words = ["patch", "workloads.kueue.x-k8s.io", one["metadata"]["name"], "--type=merge", "-o", "name"]
             answer = self._ask([*words, "-p", json.dumps({"spec": {"active": active}})])
             if answer.ok or not is_gone(answer):

@@ -99,8 +99,8 @@ def translated(answer: Answer, doing: str, where: str) -> MigctlError:
     for pattern, make in _KNOWN:
         if (found := pattern.search(said)) is not None:
             groups = found.groupdict()
-            return make(f"{doing}: {said}", where, groups.get("name"))
-    return HostError("kubectl-failed", f"{doing}: {said or f'kubectl ended with {answer.code}'}", where=where)
+            return make(f"{doing}: {_bare(said)}", where, groups.get("name"))
+    return HostError("kubectl-failed", f"{doing}: {_bare(said) or f'kubectl ended with {answer.code}'}", where=where)
 
 
 def is_gone(answer: Answer) -> bool:
@@ -110,10 +110,20 @@ def is_gone(answer: Answer) -> bool:
     return other or ("(NotFound)" in said and "namespaces" not in said)
 
 
+def lacks_the_kind(answer: Answer) -> bool:
+    """Whether the cluster knows no objects of the kind that was asked for."""
+    return "have a resource type" in answer.errors
+
+
+def _bare(said: str) -> str:
+    """Without the reason in brackets, which says what the sentence says."""
+    return re.sub(r"^\(\w+\) ", "", said)
+
+
 def _said(answer: Answer) -> str:
     """Its first complaints on one line, without the words that stand before each and the warnings."""
     lines = [line for line in answer.errors.splitlines() if line.strip() and not _NOISE.match(line)]
-    lines = lines or answer.errors.splitlines()
+    lines = list(dict.fromkeys(lines or answer.errors.splitlines()))
     said = " ".join(" ".join(lines).split())
     said = re.sub(
         r"^(?:error: |Error from server(?: \((?P<why>\w+)\))?: )", lambda m: f"({m['why']}) " if m["why"] else "", said

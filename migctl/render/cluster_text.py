@@ -38,6 +38,7 @@ def handed_text(
     *,
     quiet: bool,
     would: bool = False,
+    begun: Sequence[str] = (),
 ) -> str:
     """The run in one line, what was handed over as a table, and what was left as it is.
 
@@ -45,10 +46,12 @@ def handed_text(
         cluster: as it is afterwards.
         turns: what was handed over.
         would: it was only looked at.
+        begun: jobs that had waited for others, and were started now.
     """
     where = f"{_NAMES.get(run.engine, run.engine)}{f' ({clean(cluster.place, style)})' if cluster.place else ''}"
     done = [f"{counted(len(choice.handed), 'job')} handed over to {where}"] if choice.handed else []
     done += [f"{counted(len(choice.taken_out), 'job')} taken out"] if choice.taken_out else []
+    done += [f"{counted(len(begun), 'job')} started"] if begun else []
     told = ", ".join(done) or f"nothing to do: all jobs of the plan are on {where}"
     if would and done:
         told = f"would be: {told}"
@@ -57,6 +60,8 @@ def handed_text(
         return lines[0] + "\n"
     rows: list[list[Cell | str]] = [_row(turn, cluster, style) for turn in turns]
     lines += table(_COLUMNS, rows, style) if rows else []
+    if begun:
+        lines.append(f"their turn had come: {', '.join(clean(name, style) for name in begun)}")
     if choice.kept and done:
         lines.append(f"left as they are: {', '.join(clean(name, style) for name in choice.kept)}")
     if notices:
@@ -81,7 +86,13 @@ def _row(turn: Turn, cluster: ClusterRun, style: Style) -> list[Cell | str]:
 
 
 def handed_json(
-    run: Run, cluster: ClusterRun, choice: Choice, notices: Sequence[Notice], *, would: bool = False
+    run: Run,
+    cluster: ClusterRun,
+    choice: Choice,
+    notices: Sequence[Notice],
+    *,
+    would: bool = False,
+    begun: Sequence[str] = (),
 ) -> Json:
     """`up --json` for a plan on a cluster."""
     return {
@@ -92,6 +103,7 @@ def handed_json(
         "dry_run": would,
         "handed_over": list(choice.handed),
         "kept": list(choice.kept),
+        "begun": list(begun),
         "taken_out": list(choice.taken_out),
         "changed": list(choice.changed),
         "removed": list(choice.removed),

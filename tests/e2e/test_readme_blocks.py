@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.kubernetes_cluster import KubernetesCluster, node
 from tests.support.readme_blocks import Block, agrees, blocks, commands
 from tests.support.slurm import SYSTEM, Cluster, missing
 
@@ -93,6 +94,8 @@ def test_every_block_does_what_it_shows(session: Session) -> None:
                 play_on_slurm(session, block)
             else:
                 left_out.append(block.line)
+        elif block.about("needs") == "kubernetes":
+            play_on_kubernetes(session, block)
         elif not block.about("not run"):
             play(session, block)
 
@@ -116,6 +119,20 @@ def play_on_slurm(session: Session, block: Block) -> None:
         session.run("migctl down --all --timeout 0")
         session.environ = before
         cluster.stop()
+
+
+def play_on_kubernetes(session: Session, block: Block) -> None:
+    """There is a cluster behind a stand-in for kubectl for once."""
+    devices = {f"nvidia.com/mig-{profile}": 2 for profile in ("1g.5gb", "2g.10gb", "3g.20gb")}
+    cluster = KubernetesCluster(session.folder / "cluster", node("n1", devices))
+    before = session.environ
+    session.environ = {**before, **cluster.environ(before["PATH"])}
+    try:
+        play(session, block)
+    finally:
+        session.run("migctl down --all --timeout 0")
+        session.environ = before
+    assert cluster.objects("Job") == []
 
 
 def play(session: Session, block: Block) -> None:
