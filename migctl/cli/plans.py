@@ -59,14 +59,6 @@ def for_this_machine(plan: Plan) -> Plan:
             where=plan.place("engine"),
             hint="migctl up --dry-run shows what would be handed over; status, logs, wait, stop and down work there",
         )
-    crowded = next((job for job in plan.jobs if job.per_instance > 1), None)
-    if crowded is not None:
-        raise PlanError(
-            "not-available-yet",
-            f"per_instance: {crowded.per_instance} of job {crowded.origin} is not available yet: each job has its own instance",
-            where=crowded.place("per_instance"),
-            hint="a smaller profile for each; or strategy: shared on a GPU without MIG mode, with mps where they compute at once",
-        )
     return plan
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from migctl.core.administered import chosen_gpus
 from migctl.core.allocation import WHOLE_GPU_SLICES, Allocation, Assignment, CpuGrant, Idle
 from migctl.core.choices import Strategy
+from migctl.core.company import weight
 from migctl.core.cpus import CpuAllocation, CpuDemand, assign, no_free_core
 from migctl.core.cpuset import CpuSet
 from migctl.core.layout import lay_out
@@ -102,7 +103,9 @@ def allocate(
 
 def _refuse_instances(plan: Plan, gpus: Sequence[Gpu]) -> None:
     """`shared` was chosen for want of MIG: a job that asks for an instance must not silently get a whole GPU with others on it."""
-    asking = [job for job in plan.jobs if isinstance(job.request, ByProfile | BySlices | ByInstance)]
+    asking = [
+        job for job in plan.jobs if isinstance(job.request, ByProfile | BySlices | ByInstance) or job.per_instance > 1
+    ]
     if asking:
         raise HostError(
             "no-mig",
@@ -174,7 +177,9 @@ def _slices_share(plan: Plan, machine: Machine, gpus: Sequence[Gpu], lent: froze
 def _cpu_demand(job: Job, share: GpuShare, machine: Machine) -> CpuDemand:
     return CpuDemand(
         job=job.name,
-        compute_slices=share.profile.compute_slices if share.profile is not None else WHOLE_GPU_SLICES,
+        compute_slices=weight(share.profile.compute_slices, job.per_instance)
+        if share.profile is not None
+        else WHOLE_GPU_SLICES,
         near_node=machine.topology.pci_nodes.get(share.gpu.pci_bus_id),
         cpus=job.cpus,
         cpuset=job.cpuset,

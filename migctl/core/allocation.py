@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from migctl.core.choices import Strategy
+from migctl.core.company import weight
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import ComputeSlices, MemorySlices, Placement, Profile
 from migctl.core.plan import Job
@@ -79,4 +80,7 @@ class Allocation:
     @property
     def weights(self) -> tuple[int, ...]:
         """Compute slices of its jobs, by which cores are shared out."""
-        return tuple(int(a.profile.compute_slices if a.profile else WHOLE_GPU_SLICES) for a in self.assignments)
+        return tuple(
+            weight(a.profile.compute_slices, a.job.per_instance) if a.profile else WHOLE_GPU_SLICES
+            for a in self.assignments
+        )

@@ -10,11 +10,12 @@ from typing import Final
 from migctl.core.choices import Strategy
 from migctl.core.corestock import CoreStock
 from migctl.core.decision import Reservation, Start
-from migctl.core.floor import Floor, Keep, Spot
+from migctl.core.floor import Floor
 from migctl.core.queue_order import Line
 from migctl.core.reservation import Impatience, soonest
 from migctl.core.shared_floor import SharedFloor
 from migctl.core.situation import Situation
+from migctl.core.spot import Keep, Spot
 from migctl.core.turn import WHOLE_GPU, Reason, Stay, Turn, Why, Wish
 
 _NO_ROOM: Final = Reason(why=Why.NO_ROOM, words="")
@@ -245,6 +246,7 @@ class _Chooser:
             cores=turn.wish.least_cores,
             memory_mib=turn.wish.memory_mib,
             ends_at=self.situation.now + turn.expect_s if turn.expect_s is not None else None,
+            company=turn.wish.company,
         )
         self.floor.put(spot, stay, short=short)
         self.placed.append((position, turn, spot))

@@ -25,7 +25,7 @@ class Start:
     takes_over: Spare | None = None
     """The ended job's instance that it gets as it is; nothing is cut."""
     destroys: tuple[Spare, ...] = ()
-    """Instances of ended jobs that are in the way; shared by none of the other starts of this decision."""
+    """Instances of ended jobs that are in the way; as `takes_over`, of starts on one instance the same, of others never."""
     instance_uuid: str | None = None
     """MIG UUID of the administrator's instance."""
 

@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from migctl.core import packing
 from migctl.core.bounds import Bin
+from migctl.core.company import Company
 from migctl.core.contention import PATIENCE
 from migctl.core.cover import Cover
 from migctl.core.mig import Placement, Profile
 from migctl.core.packing import NOWHERE, Counts, Grid, Used
 from migctl.core.recut import recut
 from migctl.core.search import OutOfPatience
+from migctl.core.seats import Seat, Seats, free_seats, lying
+from migctl.core.spot import Keep, Spot
 from migctl.core.turn import WHOLE_GPU, Site, Spare, Stay, Wish, whole_profile
 from migctl.core.words import counted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
-    """Where one job goes."""
-
-    site: int
-    profile: Profile
-    placement: Placement
-    takes_over: Spare | None = None
-    destroys: tuple[Spare, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
-    """Room that is kept for a job on one GPU."""
-
-    site: int
-    profile: Profile
-    placement: Placement
-    leaving: tuple[Stay, ...]
-    """What has to end before."""
 
 
 class Floor:
@@ -78,12 +60,20 @@ class Floor:
         self._kinds = tuple(sorted(set(self._rows.values())))
         self._kind = {wish: self._kinds.index(row) for wish, row in self._rows.items()}
         self._counts: Counts = (0,) * len(self._kinds)
+        self._seats = Seats(self._stays)
+        self._joined: list[Seat | None] = []
+        """Of each job that was counted in, whose instance it shares."""
         self._cover = Cover(self._bins(), self._kinds)
         self._solution: tuple[Counts, ...] = ((0,) * len(self._kinds),) * len(self.sites)
 
     def add(self, wish: Wish) -> bool:
         """Count one more job in, if a layout for all of them exists beside what stays (on several GPUs: is found soon)."""
         kind = self._kind[wish]
+        if wish.company is not None:
+            seat = self._seats.take(wish.company, kind, partial(self.option, wish))
+            if seat is not None:
+                self._joined.append(seat)
+                return True
         counts = (*self._counts[:kind], self._counts[kind] + 1, *self._counts[kind + 1 :])
         solution = self._grown(kind)
         if solution is None and len(self.sites) > 1:  # on one GPU there is no other way to divide them
@@ -91,6 +81,9 @@ class Floor:
         if solution is None:
             return False
         self._counts, self._solution = counts, solution
+        if wish.company is not None:
+            self._seats.open(wish.company, kind, len(self._joined))
+        self._joined.append(None)
         return True
 
     def seat(self, wishes: Sequence[Wish]) -> list[Spot]:
@@ -102,17 +95,20 @@ class Floor:
         stays, spares = [[*here] for here in self._stays], [[*here] for here in self._spares]
         spots: dict[int, Spot] = {}
         counts = list(self._counts)
+        alone = [n for n, seat in enumerate(self._joined) if seat is None]
         if any(spares):
-            for n, wish in enumerate(wishes):
+            for n in alone:
+                wish = wishes[n]
                 counts[self._kind[wish]] -= 1
                 spot = self._takes_over(wish, tuple(counts))
                 if spot is not None:
                     spots[n] = spot
                 else:
                     counts[self._kind[wish]] += 1
-        spots |= self._cut_for([(n, wish) for n, wish in enumerate(wishes) if n not in spots], tuple(counts))
+        spots |= self._cut_for([(n, wishes[n]) for n in alone if n not in spots], tuple(counts))
         self._stays, self._spares = stays, spares
         self._taken.clear()
+        spots |= {n: self._at(seat, spots) for n, seat in enumerate(self._joined) if seat is not None}
         return [spots[n] for n in range(len(wishes))]
 
     def fits(self, wish: Wish, *, short: bool) -> Spot | None:
@@ -122,6 +118,10 @@ class Floor:
             wish: what it needs.
             short: it will have ended when the room that is kept is needed, so it may lie there.
         """
+        if wish.company is not None:
+            joined = self._beside(wish.company, wish, short=short)
+            if joined is not None:
+                return joined
         found: list[tuple[tuple[int, int, tuple[int, int, int], int], Spot]] = []
         for n, profile in enumerate(self._rows[wish]):
             if profile == NOWHERE:
@@ -161,7 +161,7 @@ class Floor:
     def together(self, site: int, stays: Sequence[Stay], profile: Profile, placement: Placement) -> bool:
         """Whether an instance can lie there when only these others are on the GPU."""
         rules = self._rules[site]
-        taken = packing.used(rules, ((stay.placement, stay.profile_id) for stay in stays))
+        taken = packing.used(rules, lying(stays))
         position = rules.position(profile.id)
         free = not any(stay.placement.overlaps(placement) for stay in stays)
         return position is not None and free and packing.fits(rules, taken, (position,), (1,))
@@ -193,14 +193,29 @@ class Floor:
             f"memory slices are free{where}"
         )
 
+    def _at(self, seat: Seat, spots: Mapping[int, Spot]) -> Spot:
+        """Where a seat is in the end."""
+        if seat.placement is None:
+            return spots[seat.leader or 0]
+        profile = next(p for p in self._rules[seat.site].profiles if p.id == seat.profile_id)
+        return Spot(site=seat.site, profile=profile, placement=seat.placement)
+
+    def _beside(self, company: Company, wish: Wish, *, short: bool) -> Spot | None:
+        """A seat beside others now; where their room is kept for somebody only for who ends in time."""
+        kept = self._keep
+        for seat in free_seats(self._stays, company, partial(self.option, wish)):
+            leaving = kept.leaving if kept is not None and kept.site == seat.site else ()
+            if short or all(stay.placement != seat.placement for stay in leaving):
+                return self._at(seat, {})
+        return None
+
     def _bins(self) -> list[Bin]:
         return [Bin(rules, self._used(n)) for n, rules in enumerate(self._rules)]
 
     def _used(self, n: int) -> Used:
         known = self._taken.get(n)
         if known is None:
-            lie = ((stay.placement, stay.profile_id) for stay in self._stays[n])
-            known = self._taken[n] = packing.used(self._rules[n], lie)
+            known = self._taken[n] = packing.used(self._rules[n], lying(self._stays[n]))
         return known
 
     def _used_beside_keep(self, n: int) -> Used:
@@ -208,7 +223,7 @@ class Floor:
         now = self._used(n)
         if self._keep is None or self._keep.site != n:
             return now
-        then = packing.used(self._rules[n], self._after_keep)
+        then = packing.used(self._rules[n], dict.fromkeys(self._after_keep))
         return Used(
             now.mask | then.mask, max(now.compute_slices, then.compute_slices), tuple(map(max, now.counts, then.counts))
         )

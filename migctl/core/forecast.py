@@ -179,6 +179,7 @@ class _Course:
                 cores=start.cores,
                 memory_mib=wish.memory_mib,
                 ends_at=believed,
+                company=wish.company,
             )
         )
         self._cores(n, -start.cores)
@@ -204,7 +205,7 @@ class _Course:
                 self._cores(n, stay.cores)
                 if stay.lasting:
                     stays.append(replace(stay, job=None))
-                elif stay.profile_id != WHOLE_GPU:
+                elif stay.profile_id != WHOLE_GPU and all(other.placement != stay.placement for other in stays):
                     self._leave(n, stay)
         return ended
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from migctl.core.company import company_of
 from migctl.core.record import Action, Ownership, Record
 from migctl.core.steps import Chain, chain
 
@@ -47,25 +48,30 @@ class Handing:
 
 def handings(starts: Sequence[Start], records: Mapping[str, Record]) -> Handing:
     """Match what the queue wants to pass on and to destroy with the records that own it."""
-    owners = {
-        (record.instance.gpu_uuid, record.instance.gi_id): name
-        for name, record in records.items()
-        if record.instance is not None and not record.instance.foreign and record.state.ended
-    }
+    owners: dict[tuple[str, int], list[str]] = {}
+    for name, record in records.items():
+        if record.instance is not None and not record.instance.foreign and record.state.ended:
+            owners.setdefault((record.instance.gpu_uuid, record.instance.gi_id), []).append(name)
     taken: dict[str, Ownership] = {}
     given: dict[str, Record] = {}
     cleared: dict[str, Record] = {}
     for start in starts:
         if start.takes_over is not None:
-            name = owners[_key(start.takes_over)]
-            owned = records[name].instance
+            names = owners[_key(start.takes_over)]
+            owned = records[names[0]].instance
             assert owned is not None
             taken[start.job] = owned
-            given[name] = replace(records[name], instance=None)
+            given.update({name: replace(records[name], instance=None) for name in names})
         for spare in start.destroys:
-            name = owners[_key(spare)]
-            cleared[name] = records[name]
+            cleared.update({name: records[name] for name in owners[_key(spare)]})
     again = {start.job: records[start.job] for start in starts if start.job in records}
+    over = {(owned.gpu_uuid, owned.gi_id) for owned in taken.values()}
+    for name, record in again.items():
+        # The record of the next attempt takes the place of this one, which alone tells of its instance.
+        owned = record.instance
+        key = (owned.gpu_uuid, owned.gi_id) if owned is not None else None
+        if key is not None and key not in over and name in owners.get(key, ()):
+            cleared[name] = record
     return Handing(
         taken=taken,
         given={name: record for name, record in given.items() if name not in again},
@@ -85,30 +91,35 @@ def is_spent(record: Record) -> bool:
 
 
 def sole_owners(records: Mapping[str, Record]) -> dict[str, Record]:
-    """Each instance belongs to the job that uses it, or to the last who did.
+    """Each instance belongs to the job that uses it, or to the last who did; one with several seats to as many jobs.
 
     A crash can lie between writing the job that takes over and the one that gives: then both records name the instance. Only
-    one of these can be alive, whatever a clock that was set back says of their age.
+    those of one company can be alive together, whatever a clock that was set back says of their age. An ended job keeps its
+    seat until somebody else takes it.
 
     Args:
         records: settled ones, by job.
     """
-    last: dict[tuple[str, int, str], Record] = {}
+    named: dict[tuple[str, int, str], list[Record]] = {}
     for record in records.values():
-        if record.instance is None or record.instance.foreign:
-            continue
-        key = (record.instance.gpu_uuid, record.instance.gi_id, record.instance.boot_id)
-        known = last.get(key)
-        if known is None or _claim(known) < _claim(record):
-            last[key] = record
-    return {
-        name: record
-        if record.instance is None
-        or record.instance.foreign
-        or last[record.instance.gpu_uuid, record.instance.gi_id, record.instance.boot_id] is record
-        else replace(record, instance=None)
-        for name, record in records.items()
-    }
+        if record.instance is not None and not record.instance.foreign:
+            key = (record.instance.gpu_uuid, record.instance.gi_id, record.instance.boot_id)
+            named.setdefault(key, []).append(record)
+    out = {record.job for here in named.values() if len(here) > 1 for record in _unseated(here)}
+    if not out:
+        return dict(records)
+    return {name: replace(record, instance=None) if name in out else record for name, record in records.items()}
+
+
+def _unseated(named: Sequence[Record]) -> list[Record]:
+    """Of the records that name one instance those that have lost it to the others."""
+    first, *others = sorted(named, key=_claim, reverse=True)
+    kept = company_of(first)
+    seats = kept.seats if kept is not None else 1
+    mates = [record for record in others if kept is not None and company_of(record) == kept]
+    alive = sum(not record.state.ended for record in (first, *mates))
+    staying = {record.job for n, record in enumerate(mates, 2) if n <= max(seats, alive)}
+    return [record for record in others if record.job not in staying]
 
 
 def _claim(record: Record) -> tuple[bool, float, str]:

@@ -117,7 +117,12 @@ def _slices_judged(
         return
     slices = {(gpu.uuid, p.id): p.compute_slices for gpu in machine.gpus for p in gpu.profiles}
     whole = {gpu.uuid: gpu.compute_slices for gpu in machine.gpus}
-    wanted: int = sum(a.profile.compute_slices for a in allocation.assignments if a.profile is not None)
+    made = {  # jobs that share an instance have its place
+        (a.gpu_uuid, a.placement or a.job.name): a.profile.compute_slices
+        for a in allocation.assignments
+        if a.profile is not None
+    }
+    wanted: int = sum(made.values())
     wanted += sum(whole.get(uuid, 0) for uuid in {a.gpu_uuid for a in allocation.assignments if a.profile is None})
     wanted += sum(
         slices.get((record.gpu_uuid or "", record.profile_id or 0), 0)

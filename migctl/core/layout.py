@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from migctl.core.administered import administered
+from migctl.core.company import instance_request, seat_memory_mib
 from migctl.core.conflict import explain
 from migctl.core.machine import Machine
 from migctl.core.mig import UNKNOWN_PLACEMENT, ComputeSlices, Gpu, MemorySlices, Profile
 from migctl.core.ownership import NOT_OURS
+from migctl.core.parties import Party, beside_held, crowd, members, parties
 from migctl.core.placement import Conflict, Demand, Occupied, Placed, Room, could_add, place, place_most
 from migctl.core.plan import SIZES, Auto, GpuSelector, Job, Plan
 from migctl.core.selection import job_gpus
@@ -37,22 +39,26 @@ def lay_out(plan: Plan, machine: Machine, gpus: Sequence[Gpu]) -> tuple[dict[str
     by_uuid = {gpu.uuid: gpu for gpu in able}
     rooms = tuple(_room(gpu, machine) for gpu in able)
     reach = _reach(plan, to_place, machine.usable, able)
-    hidden = next((gpu for gpu in gpus if gpu.instances_reason is not None), None) if to_place else None
+    shares |= beside_held(to_place, machine.held, reach)
+    groups = parties([job for job in to_place if job.name not in shares])
+    hidden = next((gpu for gpu in gpus if gpu.instances_reason is not None), None) if groups else None
     try:
-        outcome = _best(plan.name, to_place, reach, able, rooms)
+        outcome = _best(plan.name, groups, reach, able, rooms)
     except DoesNotFit:
         if hidden is not None:
             raise hidden_error(hidden) from None
         raise
     if outcome.blocked is not None and hidden is not None:
         raise hidden_error(hidden)  # there may be room that this user cannot see
+    together = {group[0].name: group for group in groups}
     for spot in outcome.placed.places:
-        shares[spot.job] = GpuShare(
-            gpu=by_uuid[spot.gpu_uuid],
-            profile=spot.profile,
-            placement=spot.placement,
-            memory_mib=spot.profile.memory_mib,
-        )
+        for job in together[spot.job]:
+            shares[job.name] = GpuShare(
+                gpu=by_uuid[spot.gpu_uuid],
+                profile=spot.profile,
+                placement=spot.placement,
+                memory_mib=seat_memory_mib(spot.profile, job),
+            )
     # Without root the driver does not tell where instances lie, and so not what is left.
     filled = tuple(_fill(room, outcome.placed) for room in rooms if room.gpu.instances_reason is None)
     return shares, Left(
@@ -71,10 +77,11 @@ def _near_misses(jobs: Sequence[Job], shares: Mapping[str, GpuShare]) -> Iterato
     told: set[object] = set()
     for job in jobs:
         share = shares.get(job.name)
-        if share is None or share.profile is None or job.request in told:
+        request = instance_request(job)
+        if share is None or share.profile is None or request in told:
             continue
-        told.add(job.request)
-        notice = near_miss_notice(job.request, share.gpu)
+        told.add(request)
+        notice = near_miss_notice(request, share.gpu)
         if notice is not None:
             yield replace(notice, where=f"job {job.name}")
 
@@ -88,9 +95,10 @@ class _Outcome:
 
 
 def _best(
-    run: str, jobs: Sequence[Job], reach: Mapping[str, Sequence[Gpu]], able: Sequence[Gpu], rooms: Sequence[Room]
+    run: str, groups: Sequence[Party], reach: Mapping[str, Sequence[Gpu]], able: Sequence[Gpu], rooms: Sequence[Room]
 ) -> _Outcome:
     """The first reading with which all run at once; if there is none, the last one (smallest auto profile), and the rest queues."""
+    jobs = [group[0] for group in groups]
     if not jobs:
         return _Outcome(Placed(()))
     demands: Sequence[Demand] = ()
@@ -101,11 +109,12 @@ def _best(
             return _Outcome(result)
         conflict = result
     assert conflict is not None
+    conflict = replace(conflict, jobs=crowd(conflict.jobs, groups), never=members(conflict.never, groups))
     error = explain(conflict, demands, rooms, run=run)
     if conflict.never:
         raise error
     placed, waiting = place_most(demands, rooms)
-    return _Outcome(placed, waiting, conflict.jobs, error)
+    return _Outcome(placed, members(waiting, groups), conflict.jobs, error)
 
 
 def _readings(
@@ -134,7 +143,7 @@ def _demand(job: Job, allowed: Sequence[Gpu], auto_size: tuple[int, int]) -> Dem
                 found[gpu.uuid] = profile
             continue
         try:
-            found[gpu.uuid] = options(job.request, gpu)
+            found[gpu.uuid] = options(instance_request(job), gpu)
         except MigctlError as error:
             problems.append(error)
     if not found and problems:
@@ -257,18 +266,15 @@ def _room(gpu: Gpu, machine: Machine) -> Room:
         for i in gpu.instances
         if i.placement != UNKNOWN_PLACEMENT
     ]
-    taken = {o.placement for o in occupied}
-    occupied += [
-        Occupied(record.placement, record.profile_id, f"{record.run}/{record.job}")
-        for record in machine.held.values()
-        if record.gpu_uuid == gpu.uuid
-        and record.placement is not None
-        and record.profile_id is not None
-        and record.placement not in taken
-        # The place of an ended job whose instance is gone (a reboot) is free.
-        and not (record.instance is None and record.state.ended)
-    ]
-    return Room(gpu, tuple(occupied))
+    there = {o.placement: o for o in occupied}
+    for record in machine.held.values():
+        if record.gpu_uuid != gpu.uuid or record.placement is None or record.profile_id is None:
+            continue
+        # The place of an ended job whose instance is gone (a reboot) is free; jobs that share one have it together.
+        if not (record.instance is None and record.state.ended):
+            fresh = Occupied(record.placement, record.profile_id, f"{record.run}/{record.job}")
+            there.setdefault(record.placement, fresh)
+    return Room(gpu, tuple(there.values()))
 
 
 def _fill(room: Room, placed: Placed) -> Room:

@@ -1,4 +1,4 @@
-"""NVIDIA's Multi-Process Service for jobs that share a GPU: what its clients are told, and how a fault of one shows in all.
+"""NVIDIA's Multi-Process Service for jobs that share a GPU or an instance: what clients are told, and how a fault of one shows.
 
 Rules of NVIDIA's "Multi-Process Service" (docs.nvidia.com/deploy/mps): a control daemon is found by its pipe directory, it and its
 clients share their IPC namespace, and a fatal fault of one client ends the server with all of them.
@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from migctl.core.choices import Strategy
+from migctl.core.company import company_of
 from migctl.core.plan import Job, Plan, Volume
 from migctl.core.record import JobState, Record
 from migctl.errors import PlanError
@@ -25,7 +26,16 @@ _MARK: Final = "a fault of one client of an MPS server ends all of them"
 
 def uses_mps(job: Job, strategy: Strategy) -> bool:
     """Whether the job is a client."""
-    return job.mps is not None and strategy is Strategy.SHARED
+    if job.mps is None:
+        return False
+    return strategy is Strategy.SHARED or (strategy is Strategy.MIG and job.per_instance > 1)
+
+
+def served(record: Record) -> str | None:
+    """What the daemon of this job serves: its GPU, or the MIG device that it shares; `None`: that is not known yet."""
+    if record.strategy == Strategy.SHARED:
+        return record.gpu_uuid
+    return record.instance.mig_uuid if record.instance is not None else None
 
 
 def client_environment(job: Job, pipes: str) -> dict[str, str]:
@@ -44,19 +54,21 @@ def in_one_namespace(job: Job, pipes: str) -> Job:
 
 
 def refuse_without_sharing(plan: Plan, strategy: Strategy) -> None:
-    """MPS is for jobs that share a GPU: where each has an instance or the GPU alone there is nobody to share with.
+    """MPS is for jobs that share a GPU or an instance: where each has one alone there is nobody to share with.
 
     Raises:
         PlanError: `mps-without-sharing`.
     """
-    job = next((job for job in plan.jobs if job.mps is not None), None)
-    if job is None or strategy is Strategy.SHARED:
+    job = next((job for job in plan.jobs if job.mps is not None and not uses_mps(job, strategy)), None)
+    if job is None:
         return
     raise PlanError(
         "mps-without-sharing",
-        f"job {job.name} wants MPS, and with strategy: {strategy} no two jobs share a GPU or an instance",
+        f"job {job.name} wants MPS, and with strategy: {strategy} it has nobody to share a GPU or an instance with",
         where=job.place("mps"),
-        hint="strategy: shared on a GPU without MIG mode, or delete mps",
+        hint="per_instance: 2 lets two jobs share an instance; strategy: shared, a GPU without MIG mode; or delete mps"
+        if strategy is Strategy.MIG
+        else "strategy: shared on a GPU without MIG mode, or delete mps",
     )
 
 
@@ -73,10 +85,13 @@ def with_company(records: Mapping[str, Record]) -> dict[str, Record]:
 
 
 def _failed_as_client(record: Record) -> bool:
-    if record.state is not JobState.FAILED or record.strategy != Strategy.SHARED or record.finished_at is None:
+    if record.state is not JobState.FAILED or record.finished_at is None:
         return False
     if "cuda" not in (record.reason or "").lower():
         return False
+    kept = company_of(record)
+    if record.strategy != Strategy.SHARED:
+        return kept is not None and kept.mps
     try:
         return bool(json.loads(record.spec).get("mps"))
     except (ValueError, AttributeError):
@@ -89,7 +104,7 @@ def _told(record: Record, failed: Sequence[Record]) -> Record:
         other.job
         for other in failed
         if other.job != record.job
-        and other.gpu_uuid == record.gpu_uuid
+        and (other.gpu_uuid, other.placement) == (record.gpu_uuid, record.placement)
         and abs((other.finished_at or 0.0) - at) <= TOGETHER_S
     ]
     if not others or _MARK in (record.reason or ""):

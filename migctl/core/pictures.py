@@ -9,7 +9,7 @@ from migctl.core.allocation import Allocation
 from migctl.core.corecells import core_cells
 from migctl.core.cpuset import CpuSet
 from migctl.core.machine import Machine
-from migctl.core.mig import Gpu, Instance
+from migctl.core.mig import Gpu, Instance, Placement
 from migctl.core.ownership import ADMINISTRATORS, NO_COMPUTE_INSTANCE, NOT_OURS
 from migctl.core.pool import Cause, Pool
 from migctl.core.topology import Core, Topology
@@ -41,6 +41,10 @@ def gpu_pictures(allocation: Allocation, machine: Machine, gpus: Sequence[Gpu], 
 
 def _gpu(allocation: Allocation, machine: Machine, gpu: Gpu, run: str) -> GpuPicture:
     here = [a for a in allocation.assignments if a.gpu_uuid == gpu.uuid]
+    together: dict[Placement, list[str]] = {}
+    for a in here:
+        if a.placement is not None and a.profile is not None:
+            together.setdefault(a.placement, []).append(a.job.name)
     seats = [
         Seat(
             placement=a.placement,
@@ -48,10 +52,11 @@ def _gpu(allocation: Allocation, machine: Machine, gpu: Gpu, run: str) -> GpuPic
             compute_slices=a.profile.compute_slices,
             owner=f"{run}/{a.job.name}" if a.instance_uuid is None else ADMINISTRATORS,
             job=a.job.name,
+            mates=tuple(together[a.placement][1:]),
             note="" if a.instance_uuid is None else f"used by {a.job.name}, and left as it is at the end",
         )
         for a in here
-        if a.placement is not None and a.profile is not None
+        if a.placement is not None and a.profile is not None and together[a.placement][0] == a.job.name
     ]
     taken = {seat.placement for seat in seats}
     seats += [

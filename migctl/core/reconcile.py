@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from migctl.core.company import held_by_others
 from migctl.core.observed import Observed
 from migctl.core.ownership import Standing, has_open_half, standing
 from migctl.core.record import Action, JobState, Record
@@ -61,13 +62,24 @@ def difference(wanted: Sequence[Wanted], records: Mapping[str, Record]) -> Diffe
     )
 
 
-def steps_up(job: str, record: Record | None, observed: Observed, *, needs_instance: bool) -> Chain:
-    """The steps that bring one job to life from where its settled record stands."""
+def steps_up(
+    job: str, record: Record | None, observed: Observed, *, needs_instance: bool, joins: bool = False
+) -> Chain:
+    """The steps that bring one job to life from where its settled record stands.
+
+    Args:
+        job: its name.
+        record: settled.
+        observed: what is there.
+        needs_instance: it is to run on a GPU instance.
+        joins: another job that starts too makes the instance for both; whoever comes first does it.
+    """
     actions: list[Action] = []
     if needs_instance and not (record is not None and record.instance is not None and record.instance.foreign):
         match standing(record.instance if record is not None else None, observed):
             case Standing.NONE | Standing.GONE | Standing.TAKEN:
-                actions += [Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE]
+                create = (Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE)
+                actions += [Action.JOIN_INSTANCE] if joins else create
             case Standing.HALF:
                 actions.append(Action.CREATE_COMPUTE_INSTANCE)
             case Standing.OURS | Standing.UNKNOWN:
@@ -83,15 +95,23 @@ def steps_up(job: str, record: Record | None, observed: Observed, *, needs_insta
     return chain(job, *actions)
 
 
-def steps_down(record: Record, observed: Observed) -> Chain:
-    """The steps that undo everything the settled record stands for, and nothing else."""
+def steps_down(record: Record, observed: Observed, others: Iterable[Record] = ()) -> Chain:
+    """The steps that undo everything the settled record stands for, and nothing else.
+
+    Args:
+        record: settled.
+        observed: what is there.
+        others: records of the run that are there when this one goes; an instance that one of them names is left to it.
+    """
     actions: list[Action] = []
     unit = observed.unit(record.token)
     if unit is not None:
         if unit.state in (JobState.STARTING, JobState.RUNNING):
             actions.append(Action.STOP)
         actions.append(Action.REMOVE_CONTAINER)
-    if record.instance is not None and not record.instance.foreign:
+    if held_by_others(record, others):
+        actions.append(Action.LEAVE_INSTANCE)
+    elif record.instance is not None and not record.instance.foreign:
         match standing(record.instance, observed):
             case Standing.UNKNOWN if has_open_half(record):
                 pass

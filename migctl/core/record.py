@@ -38,10 +38,14 @@ class Action(StrEnum):
 
     CREATE_GPU_INSTANCE = "create-gpu-instance"
     CREATE_COMPUTE_INSTANCE = "create-compute-instance"
+    JOIN_INSTANCE = "join-instance"
+    """Use the instance that another job of the run has made, beside it; nothing happens on the GPU."""
     CREATE_CONTAINER = "create-container"
     START = "start"
     STOP = "stop"
     REMOVE_CONTAINER = "remove-container"
+    LEAVE_INSTANCE = "leave-instance"
+    """Leave the instance to the jobs that share it; nothing happens on the GPU."""
     DESTROY_COMPUTE_INSTANCE = "destroy-compute-instance"
     DESTROY_GPU_INSTANCE = "destroy-gpu-instance"
 

@@ -7,8 +7,9 @@ from heapq import nlargest
 from itertools import chain
 from typing import Final
 
-from migctl.core.floor import Floor, Keep
+from migctl.core.floor import Floor
 from migctl.core.mig import Placement, Profile
+from migctl.core.spot import Keep
 from migctl.core.turn import History, Patience, Stay, Turn, Wish
 
 

@@ -67,6 +67,7 @@ def _as_many_as_matter(plan: Plan, machine: Machine) -> Plan:
     gpus = [gpu for gpu in machine.usable if gpu.profiles or gpu.mig is None]
     cpus = len(plan.jobs) if plan.oversubscribe else len(machine.topology.online)
     most = sum(max((p.max_instances for p in gpu.profiles), default=cpus) for gpu in gpus)
+    most *= max((job.per_instance for job in plan.jobs), default=1)
     new = [job for job in plan.jobs if job.name not in machine.held]
     if len(new) <= most + 1:
         return plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from migctl.core.floor import Keep, Spot
+from migctl.core.spot import Keep, Spot
 from migctl.core.turn import WHOLE_PLACEMENT, Site, Stay, Wish, whole_profile
 from migctl.core.words import counted
 

@@ -38,6 +38,8 @@ def sentence(step: Step, record: Record | None) -> str:
             return f"{step.job}: make GPU instance {what}"
         case Action.CREATE_COMPUTE_INSTANCE:
             return f"{step.job}: make its compute instance"
+        case Action.JOIN_INSTANCE:
+            return f"{step.job}: share GPU instance {what}"
         case Action.CREATE_CONTAINER:
             return f"{step.job}: create its {container}" + (f" on CPUs {record.cpus}" if record is not None else "")
         case Action.START:
@@ -46,6 +48,8 @@ def sentence(step: Step, record: Record | None) -> str:
             return f"{step.job}: stop"
         case Action.REMOVE_CONTAINER:
             return f"{step.job}: remove its {container}"
+        case Action.LEAVE_INSTANCE:
+            return f"{step.job}: leave its GPU instance to those that share it"
         case Action.DESTROY_COMPUTE_INSTANCE:
             return f"{step.job}: destroy its compute instance"
         case Action.DESTROY_GPU_INSTANCE:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from migctl.core.company import Company
 from migctl.core.cpuset import CpuSet
 from migctl.core.mig import ComputeSlices, Gpu, MemorySlices, Placement, Profile
 
@@ -33,6 +34,8 @@ class Wish:
     """Logical CPUs asked for; then `cores` and `least_cores` are not looked at."""
     instance_uuid: str | None = None
     """MIG UUID of an administrator's instance; then `options` are not looked at."""
+    company: Company | None = None
+    """With whom it shares its instance; `None`: with nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stay:
-    """What keeps its place on a GPU: instances of running jobs, of other runs, of strangers, and those that cannot be destroyed."""
+    """What keeps its place on a GPU: instances of running jobs, of other runs, of strangers, and those that cannot be destroyed.
+
+    Of an instance that several jobs share there is one for each of them.
+    """
 
     placement: Placement
     """On a GPU without instances: `WHOLE_PLACEMENT`."""
@@ -103,6 +109,8 @@ class Stay:
     """GPU memory declared under `shared`."""
     ends_at: float | None = None
     """Unix seconds; `None`: not known."""
+    company: Company | None = None
+    """Who else may use the instance beside the job; `None`: nobody."""
     lasting: bool = False
     """The place is not free when the job ends: an administrator's instance."""
 
@@ -116,7 +124,7 @@ class Spare:
     profile_id: int
     placement: Placement
     owner: str
-    """`run/job` that had it."""
+    """`run/job` that had it; of several the last one."""
     mig_uuid: str | None = None
     """`None`: without a compute instance, so it cannot be taken over."""
 

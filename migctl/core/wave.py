@@ -10,11 +10,12 @@ from migctl.core.administered import chosen_gpus
 from migctl.core.allocate import allocate, run_pool, strategy_of
 from migctl.core.allocation import WHOLE_GPU_SLICES, Allocation
 from migctl.core.choices import Strategy
+from migctl.core.company import seat_memory_mib, weight
 from migctl.core.decision import Decision, Start
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
 from migctl.core.outlook import situation
-from migctl.core.plan import Plan
+from migctl.core.plan import Job, Plan
 from migctl.core.progress import Progress
 from migctl.core.queue import decide
 from migctl.core.record import JobState, Record
@@ -61,13 +62,17 @@ def next_wave(plan: Plan, machine: Machine, progress: Progress, *, now: float) -
     weights = progress.queue.wave
     if not weights:
         # The first wave tells how many share the cores, and with that how many cores are free for each.
-        first = decide(replace(found, free_cores=_threads(found.free_cores, len(pool.cpus))))
+        first = decide(replace(found, free_cores=_threads(found, len(pool.cpus))))
         weights = _weights(plan, first, running)
         known = replace(progress, queue=replace(progress.queue, wave=weights))
         found = situation(plan, machine, known, gpus=gpus, strategy=strategy, pool=pool, now=now)
     decision = _staggered(decide(found), plan, progress, now)
     begun = {start.job: start for start in decision.starts}
-    held = {**running, **{name: _seat(start, plan, strategy) for name, start in begun.items() if _placed(start)}}
+    starting = {job.name: job for job in plan.jobs if job.name in begun}
+    held = dict(running)
+    for name, start in begun.items():
+        if _placed(start):
+            held[name] = _seat(start, starting[name], plan, strategy)
     jobs = tuple(job for job in plan.jobs if job.name in running or job.name in begun)
     allocation = allocate(
         replace(plan, jobs=jobs, strategy=strategy, max_parallel=None),
@@ -115,22 +120,23 @@ def _others_on_cores(machine: Machine) -> bool:
     return bool(machine.foreign) or any(machine.claimed.values())
 
 
-def _threads(free: Mapping[int, int] | None, logical: int) -> Mapping[int, int] | None:
-    """Before the first wave no share is known: at most one job for each logical CPU starts."""
-    return None if free is None else {0: logical}
+def _threads(found: Situation, logical: int) -> Mapping[int, int] | None:
+    """Before the first wave no share is known: at most one job for each logical CPU starts, here on any node."""
+    return None if found.free_cores is None else dict.fromkeys(found.free_cores, logical)
 
 
 def _weights(plan: Plan, decision: Decision, running: Mapping[str, Record]) -> tuple[int, ...]:
-    found = [_slices(start) for start in decision.starts]
+    seats = {job.name: job.per_instance for job in plan.jobs}
+    found = [_slices(start, seats[start.job]) for start in decision.starts]
     found += [WHOLE_GPU_SLICES for _ in running]
     most = plan.max_parallel
     return tuple(found if most is None else found[:most])
 
 
-def _slices(start: Start) -> int:
+def _slices(start: Start, seats: int) -> int:
     if start.profile is None or start.profile.id == WHOLE_GPU:
         return WHOLE_GPU_SLICES
-    return int(start.profile.compute_slices)
+    return weight(start.profile.compute_slices, seats)
 
 
 def _placed(start: Start) -> bool:
@@ -142,7 +148,7 @@ def _is_past_queue(record: Record) -> bool:
     return record.state is not JobState.QUEUED
 
 
-def _seat(start: Start, plan: Plan, strategy: Strategy) -> Record:
+def _seat(start: Start, job: Job, plan: Plan, strategy: Strategy) -> Record:
     """The place of a job that is about to start; its CPUs are still to be given."""
     sliced = start.profile is not None and start.profile.id != WHOLE_GPU
     return Record(
@@ -157,7 +163,7 @@ def _seat(start: Start, plan: Plan, strategy: Strategy) -> Record:
         profile=start.profile.name if start.profile is not None and sliced else None,
         profile_id=start.profile.id if start.profile is not None and sliced else None,
         placement=start.placement if sliced else None,
-        memory_mib=start.memory_mib,
+        memory_mib=seat_memory_mib(start.profile, job) if start.profile is not None and sliced else start.memory_mib,
     )
 
 

@@ -50,6 +50,7 @@ def ways(allocation: Allocation, gpus: Sequence[Gpu], jobs: int) -> tuple[Way, .
     able = any(gpu.mig is not None for gpu in gpus)
     if allocation.strategy is Strategy.MIG and allocation.assignments:
         smallest = min(allocation.assignments, key=lambda a: a.cpu.cores)
+        seats = max(a.job.per_instance for a in allocation.assignments)
         found.append(
             Way(
                 name="MIG",
@@ -57,7 +58,9 @@ def ways(allocation: Allocation, gpus: Sequence[Gpu], jobs: int) -> tuple[Way, .
                 cores=smallest.cpu.cores,
                 num_workers=smallest.cpu.num_workers,
                 memory_mib=min(a.memory_mib for a in allocation.assignments),
-                note="an instance each, at the same time; memory and compute of each are its own",
+                note="an instance each, at the same time; memory and compute of each are its own"
+                if seats == 1
+                else f"up to {seats} jobs on an instance, at the same time; its memory and compute are theirs together",
                 chosen=True,
             )
         )

@@ -54,7 +54,7 @@ def whole_gpus(plan: Plan, machine: Machine, placed: Mapping[str, GpuShare]) -> 
 
 def _fitting(job: Job, allowed: Sequence[Gpu]) -> tuple[Gpu, ...]:
     first = allowed[0]
-    if not isinstance(job.request, Auto | ByMemory):
+    if not isinstance(job.request, Auto | ByMemory) or job.per_instance > 1:
         raise HostError(
             "no-mig",
             f"GPU {first.index} ({first.name}) has no MIG, and {job.name} asks for a GPU instance on it",

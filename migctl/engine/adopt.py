@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from migctl.core.adoption import Leftover, objection, record_of
 from migctl.core.choices import RuntimeName
+from migctl.core.company import company_of, same_instance
 from migctl.core.labels import LABEL
 from migctl.core.observed import Observed
 from migctl.core.record import Record
@@ -134,15 +135,13 @@ class _Judge:
         self._claims = tuple(read_claims(session.paths.run, observed.boot_id))
         self._known = {(r.run, r.job): r.token for run in ledger.runs() for r in ledger.records(run.name)}
         self._owners = owners(ledger, observed, list(self._claims))
+        self._holders = [r for run in ledger.runs() for r in ledger.records(run.name) if r.instance is not None]
         self._instances: set[tuple[str, int]] = {
-            (r.instance.gpu_uuid, r.instance.gi_id)
-            for run in ledger.runs()
-            for r in ledger.records(run.name)
-            if r.instance is not None
+            (r.instance.gpu_uuid, r.instance.gi_id) for r in self._holders if r.instance is not None
         }
 
     def sorted(self, leftovers: Sequence[Leftover]) -> tuple[list[tuple[Record, Leftover]], list[Left]]:
-        """Those to be taken, and the others with the reason; newest attempts first, since only one can have an instance."""
+        """Those to be taken, and the others with the reason; newest attempts first, since only so many can have an instance."""
         taken: list[tuple[Record, Leftover]] = []
         left: list[Left] = []
         for one in sorted(leftovers, key=_newest_first):
@@ -171,6 +170,7 @@ class _Judge:
             self._known[(record.run, record.job)] = record.token
             if record.instance is not None:
                 self._instances.add((record.instance.gpu_uuid, record.instance.gi_id))
+                self._holders.append(record)
             taken.append((record, one))
         return taken, left
 
@@ -204,6 +204,11 @@ class _Judge:
         owned = record.instance
         if owned is None:
             return None
+        mates = [other for other in self._holders if same_instance(owned, other.instance)]
+        kept = company_of(record)
+        fits = kept is not None and len(mates) < kept.seats
+        if mates and fits and all(m.run == record.run and company_of(m) == kept for m in mates):
+            return None  # it shares the instance with them
         if (owned.gpu_uuid, owned.gi_id) in self._instances:
             return f"GPU instance {owned.gi_id} belongs to another job already"
         holder = next((c for c in self._claims if self._is_others(c) and _holds(c, record)), None)

@@ -21,7 +21,7 @@ from migctl.engine.execute import Executor, Outcome
 from migctl.engine.heldmachine import HeldMachine, stepped_back
 from migctl.engine.holding import Patience, Vigil, sight
 from migctl.engine.launch import LaunchPad, unit_name
-from migctl.engine.mpsdaemons import start_daemons, stop_daemons
+from migctl.engine.mpsdaemons import start_daemons, stop_daemon_of, stop_daemons
 from migctl.engine.observe import Look, look
 from migctl.engine.session import Session
 from migctl.errors import Interrupted, MigctlError
@@ -51,6 +51,8 @@ class Workshop:
     """Entered around the removal of an instance, where the command does not hold the machine all the time."""
     unrecorded: list[MigctlError] = field(default_factory=list, init=False)
     """Why records of a removal could not be written, once for each."""
+    _daemons: threading.Lock = field(default_factory=threading.Lock, init=False)
+    """Jobs that share an instance start side by side, and one daemon serves them."""
 
     def look(self, run: str) -> Look:
         """Observe the run now."""
@@ -71,7 +73,12 @@ class Workshop:
     ) -> Outcome:
         """Run the chains of jobs that start; of `up` the first failure lets all others finish their step and stop."""
         executor = self._executor(
-            seen, self.cancel, pad=pad, wait_s=self.wait_for_s, stop_all_on_error=stop_all_on_error
+            seen,
+            self.cancel,
+            others=_beside(seen, records),
+            pad=pad,
+            wait_s=self.wait_for_s,
+            stop_all_on_error=stop_all_on_error,
         )
         start_daemons(self.session, pad.plan, [records[chain.job] for chain in chains])
         reading = CodeReading(pad, [chain.job for chain in chains])
@@ -81,7 +88,10 @@ class Workshop:
 
     def clear(self, chains: Sequence[Chain], records: Mapping[str, Record], seen: Look) -> Outcome:
         """Run chains that only remove; the jobs' records stay."""
-        return self._executor(seen, threading.Event(), stop_all_on_error=False, removing=True).run(chains, records)
+        executor = self._executor(
+            seen, threading.Event(), others=_beside(seen, records), stop_all_on_error=False, removing=True
+        )
+        return executor.run(chains, records)
 
     def take_down(
         self,
@@ -144,10 +154,12 @@ class Workshop:
         hurry: threading.Event | None,
         moment_s: float | None = None,
     ) -> Outcome:
-        chains = [steps_down(record, seen.observed) for record in records.values()]
+        others = _beside(seen, records)
+        chains = [steps_down(record, seen.observed, others.values()) for record in records.values()]
         executor = self._executor(
             seen,
             threading.Event(),
+            others=others,
             hurry=hurry,
             grace_s=grace_s,
             stop_all_on_error=False,
@@ -181,6 +193,7 @@ class Workshop:
         seen: Look,
         cancel: threading.Event,
         *,
+        others: Mapping[str, Record] | None = None,
         pad: LaunchPad | None = None,
         hurry: threading.Event | None = None,
         grace_s: float | None = None,
@@ -191,6 +204,8 @@ class Workshop:
     ) -> Executor:
         def launch(record: Record) -> Launch:
             assert pad is not None, "only chains of `up` start anything"
+            with self._daemons:
+                start_daemons(self.session, pad.plan, [record])
             return pad.launch(record, self.folder(record))
 
         return Executor(
@@ -213,6 +228,8 @@ class Workshop:
             ),
             unrecorded=self.unrecorded.append if removing else None,
             destroying=self.destroying,
+            before_destroying=lambda owned: stop_daemon_of(self.session, owned.mig_uuid),
+            others=others or {},
             stop_all_on_error=stop_all_on_error,
             cancel=cancel,
             hurry=hurry or threading.Event(),
@@ -230,6 +247,11 @@ def read_only(session: Session, runtime: RuntimeName) -> Iterator[Workshop]:
             ledger=ledger,
             report=lambda _: None,
         )
+
+
+def _beside(seen: Look, records: Mapping[str, Record]) -> Mapping[str, Record]:
+    """The run's other records."""
+    return {name: record for name, record in seen.records.items() if name not in records}
 
 
 def _not_waited_for(held: Mapping[str, MigctlError]) -> Mapping[str, MigctlError]:

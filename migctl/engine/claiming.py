@@ -24,7 +24,7 @@ def claim(session: Session, run: Run, records: Iterable[Record], boot_id: str) -
     for record in alive:
         if record.gpu_uuid is not None:
             places = gpus.setdefault(record.gpu_uuid, [])
-            places += [record.placement] if record.placement is not None else []
+            places += [record.placement] if record.placement is not None and record.placement not in places else []
     write_claim(
         session.paths.run,
         Claim(

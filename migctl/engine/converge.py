@@ -207,7 +207,8 @@ def _act(
     leaving = {chain.job: seen.records[chain.job] for chain in decision.undo}
     staying = {name: r for name, r in seen.records.items() if name not in leaving}
     try:
-        claim(session, run, {**seen.records, **decision.records}.values(), seen.observed.boot_id)
+        # What is replaced has its cores until it is gone, also when this call is killed before.
+        claim(session, run, (*seen.records.values(), *decision.records.values()), seen.observed.boot_id)
     except MigctlError as error:
         undo(shop, run, (), {"": error})
     if leaving:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from migctl.core.administered import device
 from migctl.core.allocation import Allocation, Assignment
 from migctl.core.choices import Strategy
+from migctl.core.company import beside, company_of
 from migctl.core.entries import Queue, requeued
 from migctl.core.handing import Handing, handings
 from migctl.core.machine import Machine
-from migctl.core.mig import Gpu
+from migctl.core.mig import Gpu, Placement
 from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
 from migctl.core.progress import Progress
@@ -129,7 +130,7 @@ def decide(
     staying = {name: record for name, record in seen.records.items() if name not in leaving}
     there = replace(
         machine,
-        gpus=_without(machine.gpus, [seen.records[name] for name in leaving]),
+        gpus=_without(machine.gpus, [seen.records[name] for name in leaving], staying.values()),
         held={name: record for name, record in staying.items() if _has_place(record)},
     )
     progress = Progress(records={n: r for n, r in staying.items() if _has_place(r)}, queue=queue)
@@ -143,6 +144,8 @@ def decide(
     handing = handings(wave.starts if wave is not None else (), staying)
     records: dict[str, Record] = {}
     chains: list[Chain] = []
+    mates = [record for name, record in staying.items() if name not in handing.cleared]
+    makers: set[tuple[str | None, Placement | None]] = set()
     for assignment in allocation.assignments:
         name = assignment.job.name
         if name in staying and name not in diff.unfinished:
@@ -153,16 +156,19 @@ def decide(
             record = replace(old, boot_id=seen.observed.boot_id)
         else:
             record = replace(record, attempt=last_attempt(name) + 1, revision=old.revision if old is not None else 0)
-        record = replace(record, instance=handing.taken.get(name, record.instance))
+        record = beside(replace(record, instance=handing.taken.get(name, record.instance)), mates)
         # A job with a whole GPU beside others with instances has none to be made.
         needs_instance = record.profile_id is not None or assignment.instance_uuid is not None
-        steps = steps_up(name, record, seen.observed, needs_instance=needs_instance)
+        place = (record.gpu_uuid, record.placement)
+        joins = company_of(record) is not None and place in makers
+        makers.add(place)
+        steps = steps_up(name, record, seen.observed, needs_instance=needs_instance, joins=joins)
         records[name] = record
         chains.append(steps)
     return Decision(
         allocation=allocation,
         difference=diff,
-        undo=tuple(steps_down(seen.records[name], seen.observed) for name in sorted(leaving)),
+        undo=tuple(_undoing(sorted(leaving), seen)),
         chains=tuple(chains),
         records=records,
         leaving={name: seen.records[name] for name in leaving},
@@ -170,6 +176,14 @@ def decide(
         wave=wave,
         queue=replace(queue, wave=queue.wave or (wave.weights if wave is not None else allocation.weights)),
     )
+
+
+def _undoing(leaving: Sequence[str], seen: Look) -> Iterator[Chain]:
+    """What is undone of each; of those that share an instance the last one takes it along."""
+    for n, name in enumerate(leaving):
+        gone = frozenset(leaving[:n])
+        others = (record for other, record in seen.records.items() if other not in gone)
+        yield steps_down(seen.records[name], seen.observed, others)
 
 
 def _any_going_on(records: Mapping[str, Record]) -> bool:
@@ -202,9 +216,10 @@ def is_stranded(record: Record, seen: Look) -> bool:
     return (owned.placement, owned.profile_id) != (record.placement, record.profile_id)
 
 
-def _without(gpus: tuple[Gpu, ...], leaving: list[Record]) -> tuple[Gpu, ...]:
-    """The GPUs as they will be when the leaving jobs' instances are gone."""
+def _without(gpus: tuple[Gpu, ...], leaving: Sequence[Record], staying: Iterable[Record]) -> tuple[Gpu, ...]:
+    """The GPUs as they will be when the leaving jobs' instances are gone, but those that others share."""
     gone = {(r.instance.gpu_uuid, r.instance.gi_id) for r in leaving if r.instance and not r.instance.foreign}
+    gone -= {(r.instance.gpu_uuid, r.instance.gi_id) for r in staying if r.instance}
     return tuple(
         replace(gpu, instances=tuple(i for i in gpu.instances if (gpu.uuid, i.gi_id) not in gone)) for gpu in gpus
     )

@@ -49,9 +49,12 @@ def after_restart(
     run: str, before: Mapping[str, Record], settled: Sequence[Record], observed: Observed
 ) -> Notice | None:
     """What the machine's restart took from a run, and how it comes back; `None` where it took nothing that is missed."""
-    instances = sum(
-        old.instance is not None and not old.instance.foreign and old.instance.boot_id != observed.boot_id
-        for old in before.values()
+    instances = len(
+        {
+            (old.instance.gpu_uuid, old.instance.gi_id, old.instance.boot_id)
+            for old in before.values()
+            if old.instance is not None and not old.instance.foreign and old.instance.boot_id != observed.boot_id
+        }
     )
     lost = [record.job for record in settled if lost_by_restart(record)]
     units = sum(before[r.job].container_id is not None and r.container_id is None for r in settled)

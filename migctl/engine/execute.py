@@ -10,13 +10,15 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from migctl.core.company import held_by_others, is_whole, mate
 from migctl.core.events import Event, Moment, StepEvent
 from migctl.core.holders import Purpose
-from migctl.core.mig import Gpu, Instance, Profile
+from migctl.core.mig import Gpu, Instance
 from migctl.core.record import Action, JobState, Ownership, Record
 from migctl.core.steps import Chain
 from migctl.engine.halt import Halt
 from migctl.engine.holding import Patience, makes_nothing
+from migctl.engine.particulars import known, owned_by, profile_of, unit_of
 from migctl.errors import HostError, Interrupted, MigctlError, PlanError
 from migctl.nvml.driver import Driver
 from migctl.nvml.errors import WrongPlacement
@@ -31,7 +33,8 @@ _CREATE = {
     Action.CREATE_GPU_INSTANCE: Creation.GPU_INSTANCE,
     Action.CREATE_COMPUTE_INSTANCE: Creation.COMPUTE_INSTANCE,
 }
-_DESTROY = (Action.DESTROY_COMPUTE_INSTANCE, Action.DESTROY_GPU_INSTANCE)
+_MAKE = (Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE, Action.JOIN_INSTANCE)
+_DESTROY = (Action.DESTROY_COMPUTE_INSTANCE, Action.DESTROY_GPU_INSTANCE, Action.LEAVE_INSTANCE)
 """They end a chain."""
 
 
@@ -66,6 +69,10 @@ class Executor:
     that is left, and what is gone from the machine is seen to be gone; only something new needs its intent first."""
     destroying: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered around the removal of an instance; nothing where the command holds the machine anyway."""
+    before_destroying: Callable[[Ownership], None] = lambda _: None
+    """Called before an instance goes: what serves its jobs has to end first."""
+    others: Mapping[str, Record] = field(default_factory=dict)
+    """The run's other records, as they are: an instance that one of them names stays."""
     stop_all_on_error: bool = True
     cancel: threading.Event = field(default_factory=threading.Event)
     """Set by a signal; never from in here: what comes after must be able to tell a failure from a signal."""
@@ -116,15 +123,15 @@ class Executor:
         steps = [step.action for step in chain.steps]
         try:
             while steps and not self._halt.is_set():
-                if steps[0] is Action.CREATE_GPU_INSTANCE and self._needs_gpu(chain.job):
+                if steps[0] in _MAKE and self._needs_gpu(chain.job):
                     # Both creations under one hold: a half-made instance is never left while another waits for its turn.
                     with self._gpus[self._records[chain.job].gpu_uuid or ""]:
-                        while steps and steps[0] in (Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE):
-                            self._step(chain.job, steps.pop(0))
+                        if self._halt.is_set():
+                            break
+                        self._make(chain.job, [steps.pop(0) for step in tuple(steps) if step in _MAKE])
                 elif steps[0] in _DESTROY:
-                    with self.destroying():
-                        while steps:
-                            self._step(chain.job, steps.pop(0))
+                    self._give_up(chain.job, steps)
+                    steps = []
                 else:
                     self._step_or_go_on(chain.job, steps.pop(0))
         except MigctlError as error:
@@ -137,6 +144,37 @@ class Executor:
             self._bugs.append(error)
             if self.stop_all_on_error:
                 self._halt.fail()
+
+    def _make(self, job: str, steps: Sequence[Action]) -> None:
+        """Make the instance, or what is missing of it; where a job that shares it was quicker, use that one's."""
+        record = self._records[job]
+        if not is_whole(record.instance) and self._mate(record) is not None:
+            self._step(job, Action.JOIN_INSTANCE)
+        elif Action.CREATE_GPU_INSTANCE in steps or record.instance is None:
+            self._step(job, Action.CREATE_GPU_INSTANCE)
+        if not is_whole(self._records[job].instance):
+            self._step(job, Action.CREATE_COMPUTE_INSTANCE)
+
+    def _mate(self, record: Record) -> Record | None:
+        """One of this call, also if it has ended: nobody else has its instance meanwhile."""
+        return mate(record, tuple(self._records.values()), ended=True)
+
+    def _give_up(self, job: str, steps: Sequence[Action]) -> None:
+        """Destroy the instance, or leave it to those that share it: the last one destroys."""
+        with self._gpus[self._records[job].gpu_uuid or ""]:
+            record = self._records[job]
+            others = (other for name, other in self.others.items() if name not in self._records)
+            if held_by_others(record, (*self._records.values(), *others)):
+                self._step(job, Action.LEAVE_INSTANCE)
+                return
+        if Action.LEAVE_INSTANCE in steps:
+            whole = (Action.DESTROY_COMPUTE_INSTANCE,) if is_whole(record.instance) else ()
+            steps = (*whole, Action.DESTROY_GPU_INSTANCE)
+        with self.destroying():
+            if record.instance is not None:
+                self.before_destroying(record.instance)
+            for step in steps:
+                self._step(job, step)
 
     def _step_or_go_on(self, job: str, action: Action) -> None:
         """Where an ended container's log cannot be saved the container stays, but it keeps no instance from being removed."""
@@ -190,6 +228,8 @@ class Executor:
                 return self._create_gpu_instance(record)
             case Action.CREATE_COMPUTE_INSTANCE:
                 return self._create_compute_instance(record)
+            case Action.JOIN_INSTANCE:
+                return self._join(record)
             case Action.CREATE_CONTAINER:
                 launch = self.launch(record)
                 handle = self.runtime.create(launch)
@@ -197,24 +237,26 @@ class Executor:
             case Action.START:
                 return self._start(record)
             case Action.STOP:
-                self.runtime.stop(_handle(record), self.grace_s(record), hurry=self.hurry)
+                self.runtime.stop(unit_of(record), self.grace_s(record), hurry=self.hurry)
                 return replace(record, state=JobState.STOPPED, reason="stopped by migctl")
             case Action.REMOVE_CONTAINER:
-                self.runtime.save_log(_handle(record), self.log_path(record))
-                self.runtime.remove(_handle(record))
+                self.runtime.save_log(unit_of(record), self.log_path(record))
+                self.runtime.remove(unit_of(record))
                 return replace(record, container_id=None)
+            case Action.LEAVE_INSTANCE:
+                return replace(record, instance=None)
             case Action.DESTROY_COMPUTE_INSTANCE:
-                owned = _owned(record)
+                owned = owned_by(record)
                 if owned.ci_id is not None:
                     self._patiently(
                         owned,
                         lambda: self.driver.destroy_compute_instance(
-                            owned.gpu_uuid, owned.gi_id, _known(owned.ci_id), mig_uuid=owned.mig_uuid
+                            owned.gpu_uuid, owned.gi_id, known(owned.ci_id), mig_uuid=owned.mig_uuid
                         ),
                     )
                 return replace(record, instance=replace(owned, ci_id=None, mig_uuid=None))
             case Action.DESTROY_GPU_INSTANCE:
-                owned = _owned(record)
+                owned = owned_by(record)
                 self._patiently(
                     owned,
                     lambda: self.driver.destroy_gpu_instance(
@@ -227,7 +269,7 @@ class Executor:
 
     def _create_gpu_instance(self, record: Record) -> Record:
         gpu = self.gpus[record.gpu_uuid or ""]
-        profile = _profile(gpu, record)
+        profile = profile_of(gpu, record)
         placement = record.placement
         if placement is None:
             raise PlanError("no-placement", f"no placement was decided for {record.job}", where=f"job {record.job}")
@@ -259,7 +301,7 @@ class Executor:
         return replace(record, instance=owned, state=JobState.STARTING)
 
     def _create_compute_instance(self, record: Record) -> Record:
-        owned = _owned(record)
+        owned = owned_by(record)
         made = self.patience.through(
             lambda: self.driver.create_compute_instance(owned.gpu_uuid, owned.gi_id),
             self._halt,
@@ -270,6 +312,14 @@ class Executor:
         )
         return replace(record, instance=replace(owned, ci_id=made.ci_id, mig_uuid=made.mig_uuid))
 
+    def _join(self, record: Record) -> Record:
+        found = self._mate(record)
+        if found is None:
+            raise HostError(
+                "no-instance", f"nobody has the instance that {record.job} is to share", where=f"job {record.job}"
+            )
+        return replace(record, instance=found.instance, state=JobState.STARTING)
+
     def _there(self, gpu_uuid: str, wanted: Callable[[Instance], bool]) -> bool:
         """Whether the GPU has such an instance now; one that cannot be read may have it."""
         try:
@@ -279,7 +329,7 @@ class Executor:
         return gpu.instances_reason is not None or any(wanted(instance) for instance in gpu.instances)
 
     def _start(self, record: Record) -> Record:
-        unit = self.runtime.start(_handle(record))
+        unit = self.runtime.start(unit_of(record))
         return replace(
             record,
             state=unit.state,
@@ -294,32 +344,3 @@ class Executor:
     def _patiently(self, owned: Ownership, effect: Callable[[], None]) -> None:
         """Right after a stop the driver still says "in use"; that passes by itself."""
         self.patience.through(effect, self._halt, gpu_uuid=owned.gpu_uuid, gi_id=owned.gi_id, purpose=Purpose.DESTROY)
-
-
-def _handle(record: Record) -> str:
-    if record.container_id is None:
-        raise HostError("no-unit", f"the container or process of {record.job} is not known", where=f"job {record.job}")
-    return record.container_id
-
-
-def _owned(record: Record) -> Ownership:
-    if record.instance is None or record.instance.foreign:
-        raise HostError("not-ours", f"{record.job} owns no GPU instance", where=f"job {record.job}")
-    return record.instance
-
-
-def _known(value: int | None) -> int:
-    assert value is not None
-    return value
-
-
-def _profile(gpu: Gpu, record: Record) -> Profile:
-    for profile in gpu.profiles:
-        if profile.id == record.profile_id:
-            return profile
-    raise HostError(
-        "profile-gone",
-        f"{gpu.name} no longer offers profile {record.profile} (id {record.profile_id})",
-        where=f"job {record.job}",
-        hint="migctl profiles",
-    )

@@ -78,7 +78,8 @@ def node_layout(plan: Plan, node: Node) -> tuple[str, ...]:
         found = allocate(local, machine).assignments
     except MigctlError:
         return ()
-    return tuple(a.profile.name for a in found if a.profile is not None)
+    made = {(a.gpu_uuid, a.placement or a.job.name): a.profile.name for a in found if a.profile is not None}
+    return tuple(made.values())
 
 
 def _threads(topology: Topology) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,8 +48,8 @@ class LaunchPad:
     """GPU UUID → minor number of its device node."""
     copies: Mapping[str, str] = field(default_factory=dict)
     """Job → the copy of the plan's folder that it runs on."""
-    mps: Mapping[str, str] = field(default_factory=dict)
-    """GPU UUID → pipe directory of its MPS control daemon, where jobs are clients."""
+    mps: Callable[[Record], str | None] = lambda _: None
+    """Tells the pipe directory of the MPS control daemon whose client a job is."""
     codes: Mapping[str, Code] = field(default_factory=dict)
     """Copy → what git said of the folder when it was copied."""
 
@@ -88,7 +88,7 @@ class LaunchPad:
         merged = {**places, **values, **dict(own)}
         if not in_container:
             merged = {**self.environ, **merged}
-        pipes = self.mps.get(record.gpu_uuid or "") if job.mps is not None else None
+        pipes = self.mps(record)
         if pipes is not None:
             merged |= client_environment(job, pipes)
         return Launch(
@@ -157,7 +157,7 @@ def launch_pad(
         memory_total_mib=memory_total_mib(session.root),
         minors={gpu.uuid: gpu.minor for gpu in gpus},
         store=store_name(session.paths.state),
-        mps=pipes_of(session, plan, allocation.strategy, [gpu.uuid for gpu in gpus]),
+        mps=pipes_of(session, plan, allocation.strategy),
         copies=copies,
         codes=codes,
     )

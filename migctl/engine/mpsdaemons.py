@@ -1,15 +1,15 @@
-"""The MPS control daemons of this user's jobs: one for each GPU that they share, from the first job to the last."""
+"""The MPS control daemons of this user's jobs: one for each GPU or instance that they share, from the first job to the last."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from migctl.core.choices import Strategy
-from migctl.core.mps import uses_mps
+from migctl.core.mps import served, uses_mps
 from migctl.core.plan import Plan
 from migctl.core.record import Record
 from migctl.core.views.findings import Finding, Level
@@ -22,15 +22,19 @@ from migctl.programs import find_program
 from migctl.store.ledger import Ledger
 
 
-def pipes_of(session: Session, plan: Plan, strategy: Strategy, gpus: Iterable[str]) -> Mapping[str, str]:
-    """GPU UUID → the pipe directory of its daemon, for plans with clients; a simulated GPU has none."""
-    if session.simulated or not any(uses_mps(job, strategy) for job in plan.jobs):
-        return {}
-    return {uuid: str(_daemon(session, uuid).pipes) for uuid in gpus}
+def pipes_of(session: Session, plan: Plan, strategy: Strategy) -> Callable[[Record], str | None]:
+    """Tells the pipe directory of a job's daemon; nothing where it is no client. A simulated GPU has no daemon."""
+    clients = {job.name for job in plan.jobs if uses_mps(job, strategy)} if not session.simulated else set()
+
+    def pipes(record: Record) -> str | None:
+        uuid = served(record) if record.job in clients else None
+        return str(_daemon(session, uuid).pipes) if uuid is not None else None
+
+    return pipes
 
 
 def start_daemons(session: Session, plan: Plan, records: Iterable[Record]) -> None:
-    """Have the daemons run that these starting jobs need.
+    """Have the daemons run that these starting jobs need, as far as their instance is there.
 
     Raises:
         HostError: one does not start, or a job is another user's than the daemon serves.
@@ -39,8 +43,8 @@ def start_daemons(session: Session, plan: Plan, records: Iterable[Record]) -> No
         return
     clients = {job.name: job for job in plan.jobs if job.mps is not None}
     for record in records:
-        job = clients.get(record.job)
-        if job is None or record.strategy != Strategy.SHARED or record.gpu_uuid is None:
+        job, uuid = clients.get(record.job), served(record)
+        if job is None or uuid is None or not uses_mps(job, Strategy(record.strategy)):
             continue
         if job.user is not None and os.geteuid() != 0 and job.user.partition(":")[0] != str(session.caller.uid):
             raise HostError(
@@ -51,13 +55,13 @@ def start_daemons(session: Session, plan: Plan, records: Iterable[Record]) -> No
                 hint="leave user away for your own, or bring the plan up with sudo",
             )
         make_shared(session.paths.run)
-        _daemon(session, record.gpu_uuid).start()
+        _daemon(session, uuid).start()
 
 
 def stop_daemons(
     session: Session, ledger: Ledger, holding: Callable[[], AbstractContextManager[None]] = nullcontext
 ) -> tuple[MigctlError, ...]:
-    """End the daemons on whose GPU no job of this user runs any more; returns what did not end.
+    """End the daemons on whose GPU or instance no job of this user runs any more; returns what did not end.
 
     Args:
         holding: entered where there is any: it keeps those out who are about to start a job there.
@@ -75,6 +79,18 @@ def stop_daemons(
     return tuple(problems)
 
 
+def stop_daemon_of(session: Session, uuid: str | None) -> None:
+    """End the daemon of an instance that is about to go: its server holds it.
+
+    Raises:
+        HostError: it is still there.
+    """
+    if uuid is not None and not session.simulated:
+        for daemon, served_by_it in _there(session):
+            if served_by_it == uuid:
+                daemon.stop()
+
+
 def mps_findings(session: Session, plan: Plan, strategy: Strategy) -> Iterator[Finding]:
     """What `check` says of the program that jobs with `mps` need."""
     if session.simulated or not any(uses_mps(job, strategy) for job in plan.jobs):
@@ -84,7 +100,8 @@ def mps_findings(session: Session, plan: Plan, strategy: Strategy) -> Iterator[F
         error = no_program()
         yield Finding(id=error.id, level=Level.FAILURE, message=error.message, hint=error.hint)
     else:
-        yield Finding(id="mps", level=Level.OK, message=f"jobs with mps share one daemon for each GPU: {program}")
+        place = "GPU" if strategy is Strategy.SHARED else "instance"
+        yield Finding(id="mps", level=Level.OK, message=f"jobs with mps share one daemon for each {place}: {program}")
 
 
 def mps_notices(session: Session, plan: Plan, strategy: Strategy) -> tuple[Notice, ...]:
@@ -96,7 +113,8 @@ def mps_notices(session: Session, plan: Plan, strategy: Strategy) -> tuple[Notic
 
 def _used(ledger: Ledger) -> Collection[str]:
     records = (record for run in ledger.runs() for record in ledger.records(run.name))
-    return frozenset(r.gpu_uuid for r in records if r.gpu_uuid is not None and not r.state.ended)
+    found = (served(record) for record in records if not record.state.ended)
+    return frozenset(uuid for uuid in found if uuid is not None)
 
 
 def _there(session: Session) -> Iterator[tuple[MpsDaemon, str]]:

@@ -22,6 +22,9 @@ from migctl.runtimes.api import Runtime
 from migctl.runtimes.bare import with_bare
 from migctl.store.ledger import Ledger
 
+_NAMED = 3
+"""Jobs that share an instance, as named in one line."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
@@ -80,11 +83,20 @@ def owners(ledger: Ledger, seen: Observed, claims: list[Claim]) -> dict[tuple[st
                 {(gpu.uuid, i.gi_id): f"{claim.user}/{claim.run}" for i in gpu.instances if i.placement in places}
             )
     for run in ledger.runs():
+        having: dict[tuple[str, int], list[Record]] = {}
         for record in sole_owners({r.job: settle(r, seen) for r in ledger.records(run.name)}).values():
             owned = record.instance
             if owned is not None and not owned.foreign:
-                found[(owned.gpu_uuid, owned.gi_id)] = f"{record.run}/{record.job}"
+                having.setdefault((owned.gpu_uuid, owned.gi_id), []).append(record)
+        found.update({key: _owner(run.name, records) for key, records in having.items()})
     return found
+
+
+def _owner(run: str, records: Sequence[Record]) -> str:
+    """`run/job`; of several those that have not ended, if there are any."""
+    there = [r.job for r in records if not r.state.ended] or [r.job for r in records]
+    more = f" and {len(there) - _NAMED + 1} more" if len(there) > _NAMED else ""
+    return f"{run}/{', '.join(there[: _NAMED - 1] if more else there)}{more}"
 
 
 def elsewhere(run: Run, records: Iterable[Record], gpus: Sequence[Gpu], nvml: str) -> bool:

@@ -9,11 +9,13 @@ from pathlib import Path
 from migctl.core.administered import chosen_gpus
 from migctl.core.allocation import Allocation
 from migctl.core.choices import Strategy
+from migctl.core.company import instance_request
 from migctl.core.entries import requeued
 from migctl.core.forecast import Forecast, forecast
 from migctl.core.gpuplaces import in_place_of_others
 from migctl.core.machine import Machine
 from migctl.core.mig import Gpu
+from migctl.core.parties import parties
 from migctl.core.pictures import gpu_pictures, pool_view
 from migctl.core.plan import Auto, ByInstance, Plan
 from migctl.core.progress import Progress
@@ -193,11 +195,12 @@ def _conflict(plan: Plan, allocation: Allocation, gpus: Sequence[Gpu]) -> Confli
         return None
     able = [gpu for gpu in gpus if gpu.profiles]
     contenders: list[Contender] = []
-    for job in plan.jobs:
-        if job.name not in allocation.conflict or isinstance(job.request, Auto | ByInstance):
+    conflicting = [job for job in plan.jobs if job.name in allocation.conflict]
+    for job in (party[0] for party in parties(conflicting)):
+        if isinstance(job.request, Auto | ByInstance):
             continue
         try:
-            profile = options(job.request, able[0])
+            profile = options(instance_request(job), able[0])
         except MigctlError:
             continue
         contenders.append(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from migctl.core.allocation import Assignment
+from migctl.core.company import beside
 from migctl.core.cpuset import CpuSet
 from migctl.core.handing import Handing, handings
 from migctl.core.ownership import in_doubt
@@ -26,7 +27,7 @@ from migctl.engine.verification import unverified
 from migctl.errors import MigctlError
 from migctl.nvml.refusals import is_of_the_driver
 
-_MAKING = (Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE)
+_MAKING = (Action.CREATE_GPU_INSTANCE, Action.CREATE_COMPUTE_INSTANCE, Action.JOIN_INSTANCE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ def start_wave(
         if old is not None and (not _is_over(old) or old.container_id is not None):
             continue  # whatever the queue says: never a second attempt beside one that may live
         record = _attempt(shop, submission.plan, assignments[start.job], wave, seen, old)
-        record = replace(record, instance=handing.taken.get(start.job, record.instance))
+        record = beside(replace(record, instance=handing.taken.get(start.job, record.instance)), now.values())
         fresh[start.job] = record
         needs = record.profile_id is not None or start.instance_uuid is not None
         chains.append(steps_up(start.job, record, seen.observed, needs_instance=needs))
@@ -152,7 +153,7 @@ def _go_on(
         if not outcome.errors:
             now[name] = _queued_again(shop, outcome.records[name])
         return
-    record = replace(record, boot_id=seen.observed.boot_id)
+    record = beside(replace(record, boot_id=seen.observed.boot_id), now.values())
     fresh[name] = record
     chains.append(steps_up(name, record, seen.observed, needs_instance=record.profile_id is not None))
 

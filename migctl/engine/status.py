@@ -71,6 +71,11 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
             for r in records
             if r.instance is not None and r.instance.foreign
         }
+        having: dict[tuple[str, int], list[str]] = {}
+        for records in settled.values():
+            for r in records:
+                if r.instance is not None:
+                    having.setdefault((r.instance.gpu_uuid, r.instance.gi_id), []).append(f"{r.run}/{r.job}")
         pinned = pins(record for records in settled.values() for record in records)
         notices += load_notices(pinned)
         notices += queue_notices(session, ledger, runs)
@@ -86,7 +91,7 @@ def status(session: Session, names: Sequence[str] | None, *, ended: bool = False
                 else _run(session, run, settled[run.name], ledger, pinned, lost)
                 for run in every
             ),
-            gpus=tuple(_gpu(gpu, made_by, lent) for gpu in gpus),
+            gpus=tuple(_gpu(gpu, made_by, lent, having) for gpu in gpus),
             cores=cores_view(
                 read_topology(session.root),
                 {
@@ -200,7 +205,12 @@ def _job(record: Record, pinned: Pinning | None = None, lost: str | None = None)
     )
 
 
-def _gpu(gpu: Gpu, made_by: Mapping[tuple[str, int], str], lent: Collection[tuple[str, int]]) -> GpuView:
+def _gpu(
+    gpu: Gpu,
+    made_by: Mapping[tuple[str, int], str],
+    lent: Collection[tuple[str, int]],
+    having: Mapping[tuple[str, int], Sequence[str]],
+) -> GpuView:
     slices = {p.id: p.compute_slices for p in gpu.profiles}
     return GpuView(
         uuid=gpu.uuid,
@@ -221,6 +231,7 @@ def _gpu(gpu: Gpu, made_by: Mapping[tuple[str, int], str], lent: Collection[tupl
                 owner=made_by.get((gpu.uuid, instance.gi_id), NOT_OURS)
                 if (gpu.uuid, instance.gi_id) not in lent
                 else ADMINISTRATORS,
+                jobs=tuple(having.get((gpu.uuid, instance.gi_id), ())),
                 foreign=(gpu.uuid, instance.gi_id) not in made_by or (gpu.uuid, instance.gi_id) in lent,
             )
             for instance in sorted(gpu.instances, key=lambda i: (i.placement, i.gi_id))

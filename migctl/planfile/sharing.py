@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from migctl.core.choices import RuntimeName, Strategy
-from migctl.core.plan import ByProfile, GpuRequest, GpuSelector, Job
+from migctl.core.plan import ByInstance, ByProfile, GpuRequest, GpuSelector, Job
 from migctl.planfile.expand import Draft
 from migctl.planfile.problems import Report
 
@@ -50,6 +50,13 @@ def _check_instance(draft: Draft, job: Job, strategy: Strategy | None, report: R
             f"per_instance says how many jobs share a GPU instance, and strategy: {strategy} uses none",
             draft.nodes["per_instance"].start,
             "delete it, or write strategy: mig",
+        )
+    if job.per_instance > 1 and isinstance(job.request, ByInstance):
+        report.error(
+            "per-instance-of-administrators",
+            f"job {draft.origin} names an administrator's instance, which one job has to itself",
+            draft.nodes["per_instance"].start,
+            "delete per_instance, or ask for a profile: migctl makes that instance for the jobs that share it",
         )
 
 

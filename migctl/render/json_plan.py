@@ -84,6 +84,7 @@ def _seat(seat: Seat) -> Json:
         "size": int(seat.placement.size),
         "profile": seat.profile,
         "job": seat.job,
+        "jobs": [*([seat.job] if seat.job is not None else []), *seat.mates],
         "owner": seat.owner,
     }
 

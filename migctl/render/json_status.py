@@ -108,4 +108,5 @@ def _instance(instance: InstanceView) -> Json:
         "placement": placement_json(instance.placement),
         "mig_uuids": list(instance.mig_uuids),
         "owner": instance.owner,
+        "jobs": list(instance.jobs),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from migctl.core.mig import MigMode
-from migctl.core.views.pictures import GpuPicture
+from migctl.core.views.pictures import GpuPicture, Seat
 from migctl.core.words import counted
 from migctl.render.axis import INDENT, Segment, inside, looks, notes, segments, short, sign, spare
 from migctl.render.console import Style
@@ -110,15 +110,32 @@ def _rows(parts: Sequence[Segment], cell: int, empty: str, tags: Tags, style: St
             continue
         colours = looks(seat, tags)
         if seat.job is not None:
-            letter = tags.painted(seat.job, style)
+            letter = _letters(seat, room, tags, style)
             left = room - 1 - width(letter)
-            name = style.paint(short(seat.job, left, style), *colours) if left >= 4 else ""
+            name = style.paint(short(seat.job, left, style), *colours) if left >= 4 and not seat.mates else ""
             names.append(inside(f"{letter} {name}" if name else letter, room))
         else:
             owner = "not ours" if seat.foreign else seat.owner
             names.append(inside(style.paint(short(owner, room, style), *colours), room))
         profiles.append(inside(style.paint(fit(clean(seat.profile, style), room, style), *colours), room))
     return [names, profiles]
+
+
+def _letters(seat: Seat, room: int, tags: Tags, style: Style) -> str:
+    """The job's letter; those of all that share the instance where there is room, else the first one and how many more."""
+    assert seat.job is not None
+    all_of_them = " ".join(tags.painted(job, style) for job in (seat.job, *seat.mates))
+    if not seat.mates or width(all_of_them) < room:
+        return all_of_them
+    return f"{tags.painted(seat.job, style)}+{len(seat.mates)}"
+
+
+def _compute_cell(seat: Seat, number: int, tags: Tags, style: Style) -> str:
+    """Jobs that share an instance take turns."""
+    if seat.job is None or not seat.mates:
+        return style.paint(sign(seat, tags, style), *looks(seat, tags))
+    job = (seat.job, *seat.mates)[number % (len(seat.mates) + 1)]
+    return style.paint(tags.letter(job), *tags.look(job))
 
 
 def _ticks(slices: int, cell: int, style: Style) -> str:
@@ -138,7 +155,7 @@ def _compute(gpu: GpuPicture, tags: Tags, style: Style) -> list[str]:
     unknown = False
     for seat in sorted(gpu.seats, key=lambda seat: seat.placement):
         unknown |= seat.compute_slices is None
-        cells += [style.paint(sign(seat, tags, style), *looks(seat, tags))] * (seat.compute_slices or 0)
+        cells += [_compute_cell(seat, n, tags, style) for n in range(seat.compute_slices or 0)]
     used = len(cells)
     total = gpu.compute_slices
     cells += [style.paint(signs.free, "dim")] * max(0, total - used)

@@ -59,7 +59,7 @@ def _box(part: Segment, room: int, tags: Tags, style: Style) -> str:
     colours = looks(seat, tags)
     if seat.job is None:
         return style.paint(sign(seat, tags, style) * room, *colours)
-    letter = tags.painted(seat.job, style)
+    letter = tags.painted(seat.job, style) + (f"+{len(seat.mates)}" if seat.mates else "")
     for words in (clean(seat.job, style), clean(seat.profile, style)):
         if width(letter) + width(words) + 3 <= room:
             return inside(f"{letter} {style.paint(words, *colours)}", room)

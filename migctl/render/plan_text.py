@@ -85,7 +85,9 @@ def _facts(view: PlanView) -> list[str]:
         )
     else:
         at_once = "1 job" if running == 1 else f"{running} jobs, all at once"
-    facts = [at_once, _STRATEGY[allocation.strategy], counted(len(view.gpus), "GPU")]
+    seats = max((a.job.per_instance for a in allocation.assignments), default=1)
+    how = f"MIG, up to {seats} jobs an instance" if seats > 1 else _STRATEGY[allocation.strategy]
+    facts = [at_once, how, counted(len(view.gpus), "GPU")]
     return [*facts, f"for {view.machine}"] if view.machine else facts
 
 

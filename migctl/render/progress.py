@@ -15,20 +15,24 @@ from migctl.render.text import clean, fit, width, wrap
 _DONE: Mapping[Action, str] = {
     Action.CREATE_GPU_INSTANCE: "GPU instance made",
     Action.CREATE_COMPUTE_INSTANCE: "compute instance made",
+    Action.JOIN_INSTANCE: "GPU instance shared",
     Action.CREATE_CONTAINER: "created",
     Action.START: "started",
     Action.STOP: "stopped",
     Action.REMOVE_CONTAINER: "removed",
+    Action.LEAVE_INSTANCE: "GPU instance left to those that share it",
     Action.DESTROY_COMPUTE_INSTANCE: "compute instance destroyed",
     Action.DESTROY_GPU_INSTANCE: "GPU instance destroyed",
 }
 _DOING: Mapping[Action, str] = {
     Action.CREATE_GPU_INSTANCE: "making the GPU instance",
     Action.CREATE_COMPUTE_INSTANCE: "making the compute instance",
+    Action.JOIN_INSTANCE: "sharing the GPU instance",
     Action.CREATE_CONTAINER: "creating",
     Action.START: "starting",
     Action.STOP: "stopping",
     Action.REMOVE_CONTAINER: "removing",
+    Action.LEAVE_INSTANCE: "leaving the GPU instance",
     Action.DESTROY_COMPUTE_INSTANCE: "destroying the compute instance",
     Action.DESTROY_GPU_INSTANCE: "destroying the GPU instance",
 }

@@ -33,13 +33,16 @@ def tags_of(jobs: Sequence[Present]) -> Tags:
 
 def gpu_pictures(gpus: Iterable[GpuView], jobs: Sequence[Present]) -> list[GpuPicture]:
     """Each GPU with its instances and the jobs in them."""
-    names: dict[tuple[str | None, int | None], str] = {
-        (job.gpu_uuid, job.gi_id): name for name, _, job in jobs if job.gi_id is not None
-    }
+    names: dict[tuple[str | None, int | None], list[str]] = {}
+    for name, _, job in jobs:
+        if job.gi_id is not None:
+            names.setdefault((job.gpu_uuid, job.gi_id), []).append(name)
     return [_picture(gpu, names, jobs) for gpu in gpus]
 
 
-def _picture(gpu: GpuView, names: Mapping[tuple[str | None, int | None], str], jobs: Iterable[Present]) -> GpuPicture:
+def _picture(
+    gpu: GpuView, names: Mapping[tuple[str | None, int | None], Sequence[str]], jobs: Iterable[Present]
+) -> GpuPicture:
     # A GPU without MIG is drawn with the jobs that share it; one that does not answer, with its reason.
     whole = tuple(
         name for name, _, job in jobs if job.gpu_uuid == gpu.uuid and job.gi_id is None and not job.state.ended
@@ -55,19 +58,21 @@ def _picture(gpu: GpuView, names: Mapping[tuple[str | None, int | None], str], j
         compute_slices=gpu.compute_slices,
         memory_mib=gpu.memory_mib,
         mig=gpu.mig,
-        seats=tuple(_seat(instance, names.get((gpu.uuid, instance.gi_id))) for instance in gpu.instances or ()),
+        seats=tuple(_seat(instance, names.get((gpu.uuid, instance.gi_id), ())) for instance in gpu.instances or ()),
         whole=whole if not (gpu.mig and gpu.mig.current) else (),
         reason=reason,
     )
 
 
-def _seat(instance: InstanceView, job: str | None) -> Seat:
+def _seat(instance: InstanceView, jobs: Sequence[str]) -> Seat:
+    job = next(iter(jobs), None)
     return Seat(
         placement=instance.placement,
         profile=instance.profile,
         compute_slices=instance.compute_slices,
         owner=instance.owner,
         job=job,
+        mates=tuple(jobs[1:]),
         foreign=instance.foreign,
         note=_note(instance, job),
     )

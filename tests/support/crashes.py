@@ -35,7 +35,18 @@ RELEASE_LAG_S = 0.02
 _DEADLINE_S = 20.0
 
 Spec = dict[str, str]
-"""Job → profile; nothing = auto."""
+"""Job → profile; nothing = auto; `2g.10gb*3` = three jobs share an instance."""
+
+
+def size(word: str) -> tuple[str, int]:
+    """Profile and seats."""
+    profile, _, seats = word.partition("*")
+    return profile, int(seats or 1)
+
+
+def instances_of(spec: Spec) -> int:
+    """How many instances these jobs take."""
+    return sum(-(-count // size(word)[1]) for word, count in Counter(spec.values()).items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +99,14 @@ class Site:
         command = ("sh", "-c", f'echo "$MIGCTL_JOB" >>"$STARTS"; exec sleep {seconds}')
         jobs = tuple(
             Job(
-                name=name, origin=name, request=ByProfile(profile) if profile else Auto(), command=command, user="image"
+                name=name,
+                origin=name,
+                request=ByProfile(profile) if profile else Auto(),
+                per_instance=seats,
+                command=command,
+                user="image",
             )
-            for name, profile in spec.items()
+            for name, (profile, seats) in ((name, size(word)) for name, word in spec.items())
         )
         return Plan(
             name=self.run,
@@ -189,11 +205,18 @@ class Site:
         standings = {name: standing(record.instance, seen.observed) for name, record in seen.records.items()}
         assert standings == dict.fromkeys(spec, Standing.OURS)
         assert until(lambda: self.starts() == Counter(spec.keys())), self.starts()
+        self.assert_still_up(spec, strangers)
+
+    def assert_still_up(self, spec: Spec, strangers: Sequence[SimInstance]) -> None:
+        """These jobs and no others run, where they should."""
+        seen = self.settled()
+        assert seen is not None
+        assert set(seen.records) == set(spec)
         assert self.living() == Counter(spec.keys())
         taken = {r.instance.placement for r in seen.records.values() if r.instance is not None}
-        assert len(taken) == len(spec)
+        assert len(taken) == instances_of(spec)
         assert all(stranger in self.gpu_instances() for stranger in strangers)
-        assert len(self.gpu_instances()) == len(spec) + len(strangers)
+        assert len(self.gpu_instances()) == instances_of(spec) + len(strangers)
         boot = seen.observed.boot_id
         claims = [c for c in read_claims(self.machine / "run", boot) if c.run == self.run]
         assert [set(places) for claim in claims for places in claim.gpus.values()] == [taken]

@@ -19,6 +19,7 @@ from migctl.engine.decide import UpOptions
 from migctl.errors import MigctlError, PartlyApplied
 from migctl.nvml.codes import Code
 from migctl.nvml.simstate import SimState
+from tests.support.crashes import size
 from tests.support.fake_engine import CALLS, EngineFault, Killed
 from tests.support.world import RUNS, World
 
@@ -27,9 +28,9 @@ R = TypeVar("R")
 
 BOARDS = ("a100-40gb", "a100-40gbx2", "h100-sxm5-80gb:off", "a30")
 PROFILES = {
-    "a100-40gb": ("1g.5gb", "2g.10gb", "3g.20gb"),
-    "h100-sxm5-80gb": ("1g.10gb", "2g.20gb", "3g.40gb"),
-    "a30": ("1g.6gb", "2g.12gb", "4g.24gb"),
+    "a100-40gb": ("1g.5gb", "2g.10gb*2", "3g.20gb"),
+    "h100-sxm5-80gb": ("1g.10gb*3", "2g.20gb", "3g.40gb"),
+    "a30": ("1g.6gb", "2g.12gb*2", "4g.24gb"),
 }
 JOBS = ("a", "b", "c", "d")
 _MAKING = ("nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstance")
@@ -218,7 +219,7 @@ class Days(RuleBasedStateMachine):
     @told
     def a_stranger_comes(self, gpu: int, profile: int, start: int, compute: bool) -> None:
         gpus = len(self.world.state().gpus)
-        self.world.stranger_comes(gpu % gpus, self.profiles[profile], start, compute=compute)
+        self.world.stranger_comes(gpu % gpus, size(self.profiles[profile])[0], start, compute=compute)
 
     @rule(which=WHICH)
     @told
@@ -228,7 +229,7 @@ class Days(RuleBasedStateMachine):
     @rule(which=WHICH, what=st.sampled_from(["destroy", "halve", "shrink"]))
     @told
     def somebody_lays_hands_on_ours(self, which: int, what: str) -> None:
-        self.world.hand(which, what, self.profiles[0])
+        self.world.hand(which, what, size(self.profiles[0])[0])
 
     @rule()
     @told

@@ -156,6 +156,7 @@ def after(situation: Situation, decision: Decision) -> Situation:
     """The situation when everything that was decided has been done."""
     states = {**situation.states, **{start.job: JobState.RUNNING for start in decision.starts}}
     expect = {turn.name: turn.expect_s for turn in situation.turns}
+    company = {turn.name: turn.wish.company for turn in situation.turns}
     sites: list[Site] = []
     for site in situation.sites:
         here = [start for start in decision.starts if start.gpu_uuid == site.gpu.uuid]
@@ -170,6 +171,7 @@ def after(situation: Situation, decision: Decision) -> Situation:
                 cores=start.cores,
                 memory_mib=start.memory_mib,
                 ends_at=situation.now + lasts if (lasts := expect[start.job]) is not None else None,
+                company=company[start.job],
             )
             for start in here
         )
@@ -191,7 +193,7 @@ def after(situation: Situation, decision: Decision) -> Situation:
 
 
 def ended(situation: Situation, job: str, now: float) -> Situation:
-    """The situation when a running job has ended well; its instance is left."""
+    """The situation when a running job has ended well; its instance is left where nobody shares it."""
     sites: list[Site] = []
     free = dict(situation.free_cores) if situation.free_cores is not None else None
     for site in situation.sites:
@@ -207,7 +209,8 @@ def ended(situation: Situation, job: str, now: float) -> Situation:
             owner=f"run/{job}",
             mig_uuid=f"MIG-{job}",
         )
-        spares = site.spares if mine.profile_id == WHOLE_GPU else (*site.spares, left)
+        shared = any(s is not mine and s.placement == mine.placement for s in site.stays)
+        spares = site.spares if mine.profile_id == WHOLE_GPU or shared else (*site.spares, left)
         sites.append(replace(site, stays=tuple(s for s in site.stays if s is not mine), spares=spares))
         if free is not None:
             free[site.scope] += mine.cores

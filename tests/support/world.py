@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from migctl.core.choices import RuntimeName
+from migctl.core.company import company_of
 from migctl.core.events import Event, StepEvent
 from migctl.core.plan import ByInstance, ByProfile, GpuSelector, Job, Plan
 from migctl.core.record import Action, Record
@@ -32,6 +34,7 @@ from migctl.nvml.models import resolve_board
 from migctl.nvml.simmodel import SimGpu, SimInstance
 from migctl.nvml.simstate import SimState
 from migctl.runtimes.api import Runtime
+from tests.support.crashes import size
 from tests.support.fake_engine import FakeEngine, Killed
 from tests.support.machines import Machine, write
 from tests.support.queue_site import unattended
@@ -114,7 +117,7 @@ class World:
     # Commands
 
     def plan(self, run: str, jobs: Mapping[str, str], *, enable_mig: bool = True) -> Plan:
-        """Jobs by name, each with a profile or the MIG UUID of a stranger's instance."""
+        """Jobs by name, each with a profile (and `*2` where two share an instance) or the MIG UUID of a stranger's instance."""
         return Plan(
             name=run,
             path=str(self.folder / f"{run}.yaml"),
@@ -123,7 +126,8 @@ class World:
                 Job(
                     name=name,
                     origin=name,
-                    request=ByInstance(word) if word.startswith("MIG-") else ByProfile(word),
+                    request=ByInstance(word) if word.startswith("MIG-") else ByProfile(size(word)[0]),
+                    per_instance=size(word)[1] if not word.startswith("MIG-") else 1,
                     image="train",
                     user="image",
                 )
@@ -310,13 +314,17 @@ class World:
         assert {serial: there.get(serial) for serial in self.strangers} == self.strangers
         self.last = records = self.records()
         gpus = {gpu.uuid: gpu for gpu in self.state().gpus}
-        owned = sorted(
+        owned = Counter(
             (r.instance.gpu_uuid, r.instance.gi_id) for r in records if r.instance and not r.instance.foreign
         )
-        unknown = sorted(
+        unknown = {
             (gpu.uuid, i.gi_id) for gpu in gpus.values() for i in gpu.instances if i.serial not in self.strangers
-        )
-        assert owned == unknown
+        }
+        assert owned.keys() == unknown
+        for r in records:
+            if r.instance is not None and not r.instance.foreign:
+                kept = company_of(r)
+                assert owned[r.instance.gpu_uuid, r.instance.gi_id] <= (kept.seats if kept is not None else 1)
         self._check_containers(records)
 
     def _check_containers(self, records: Sequence[Record]) -> None:
@@ -325,8 +333,8 @@ class World:
         assert all(number == 1 for number in self.engine.starts.values())
         # A container that nobody knows any more may be one that covers half of the machine, which jobs share.
         running = [c for c in self.engine.running() if c.handle not in self.stray]
-        devices = [c.launch.mig_uuid for c in running]
-        assert len(devices) == len(set(devices))
+        devices = Counter(c.launch.mig_uuid for c in running)
+        assert all(devices[c.launch.mig_uuid] <= c.launch.spec.per_instance for c in running)
         cpus = [cpu for c in running for cpu in c.launch.cpus]
         assert len(cpus) == len(set(cpus))
         assert self.stray <= set(self.engine.containers)

@@ -76,6 +76,13 @@ def test_an_instance_goes_from_the_ended_job_to_the_one_that_starts() -> None:
     assert found.clearing == ()
 
 
+def test_a_job_that_is_run_again_elsewhere_leaves_no_instance_that_nobody_names() -> None:
+    again = {"a": record("a", owned(1)), "b": record("b", owned(2))}
+
+    assert set(handings([start("b", takes=1)], again).cleared) == {"b"}
+    assert handings([start("b", takes=2)], again).cleared == {}
+
+
 def test_what_is_in_the_way_is_destroyed_and_its_container_stays() -> None:
     found = handings([start("b", destroys=(1, 2))], {"a": record("a", owned(1)), "c": record("c", owned(2))})
 

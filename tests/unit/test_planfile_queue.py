@@ -331,7 +331,7 @@ def test_the_plans_of_the_document_are_good_and_show_every_key_of_the_queue(tmp_
     text = DOCUMENT.read_text("utf-8")
     blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
 
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         assert plan(block, tmp_path).notices == ()
     keys = "needs stage priority retries retry_on timeout expect resumable snapshot mps per_instance fail_fast stagger"

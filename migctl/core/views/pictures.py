@@ -19,6 +19,8 @@ class Seat:
     """`run/job`, `user/run`, or `not ours`."""
     job: str | None = None
     """The job of the plan or run that is shown; `None` for everybody else."""
+    mates: tuple[str, ...] = ()
+    """Further jobs of the plan or run that share the instance."""
     foreign: bool = False
     """Not made by migctl."""
     note: str = ""

@@ -90,6 +90,8 @@ class InstanceView:
     """Empty: no compute instance, unusable."""
     owner: str
     """`run/job`, `user/run`, or `not ours`."""
+    jobs: tuple[str, ...] = ()
+    """`run/job` of the runs that are shown: several where they share it, ended ones while nobody else has their seat."""
     foreign: bool = False
 
 
