@@ -63,7 +63,10 @@ def _of_runs(view: StatusView, supervised: bool, left: int) -> Iterator[Family]:
         "migctl_run_info",
         MetricKind.INFO,
         "A run that is not undone.",
-        [(labels(run=r.name, strategy=r.strategy, runtime=r.runtime, simulated=r.simulated), 1) for r in view.runs],
+        [
+            (labels(run=r.name, engine=r.engine, strategy=r.strategy, runtime=r.runtime, simulated=r.simulated), 1)
+            for r in view.runs
+        ],
     )
     counts = {run.name: Counter(job.state for job in run.jobs) for run in view.runs}
     yield family(

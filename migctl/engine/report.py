@@ -24,6 +24,7 @@ from migctl.core.views.report import (
     ReportWaiting,
 )
 from migctl.core.views.status import state_of
+from migctl.engine.clusterruns import on_cluster
 from migctl.engine.observe import elsewhere, known_gpus
 from migctl.engine.past import all_attempts, found_run
 from migctl.engine.queued import Waiting, waiting
@@ -53,7 +54,7 @@ def report(session: Session, word: str | None, folder: Path) -> ReportView:
         waits = _waiting(ledger, run, notices)
         plan = _plan(ledger, run, records)
     track = _track(session, run, notices)
-    _, gpus, problems = known_gpus(session)
+    gpus, problems = _driver(session, run)
     away = elsewhere(run, records, gpus, session.nvml)
     notices += [] if away else problems
     ends = {r.job: r.finished_at for r in records if r.finished_at is not None and r.state.ended}
@@ -69,6 +70,7 @@ def report(session: Session, word: str | None, folder: Path) -> ReportView:
         plan_path=run.plan_path,
         runtime=run.runtime,
         strategy=run.strategy,
+        engine=run.engine,
         simulated=run.nvml,
         created_at=run.created_at,
         ended_at=run.ended_at,
@@ -85,6 +87,14 @@ def report(session: Session, word: str | None, folder: Path) -> ReportView:
         verdicts=spells(track.said, ends),
         notices=tuple(notices),
     )
+
+
+def _driver(session: Session, run: Run) -> tuple[tuple[Gpu, ...], list[Notice]]:
+    """The GPUs of this machine, and what is not told of them; for a run on a cluster they mean nothing."""
+    if on_cluster(run):
+        return (), []
+    _, gpus, problems = known_gpus(session)
+    return gpus, problems
 
 
 def _chosen(ledger: Ledger, word: str | None, folder: Path) -> Run:
@@ -112,7 +122,7 @@ def _plan(ledger: Ledger, run: Run, records: Sequence[Record]) -> tuple[ReportJo
     except MigctlError:
         submitted = None
     specs = {job.name: spec(job) for job in submitted.plan.jobs} if submitted is not None else {}
-    specs |= {record.job: record.spec for record in records}
+    specs |= {record.job: record.spec for record in records if record.spec or record.job not in specs}
     return tuple(ReportJob(name=name, keys=plan_keys(text)) for name, text in specs.items())
 
 

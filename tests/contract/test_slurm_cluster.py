@@ -205,6 +205,7 @@ def test_a_failed_job_runs_again_as_its_next_attempt_and_a_changed_one_where_tha
     assert program.jobs()["b"]["cluster_id"] != before
     assert [line.split()[1] for line in cluster.queue()] == ["sweep.b"]
     assert "a" in program.run("history", "sweep").ended(0).out
+    assert "Engine | slurm" in program.run("report", "sweep", "--format", "md", "-o", "-").ended(0).out
 
 
 @pytest.mark.parametrize(

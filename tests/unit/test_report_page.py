@@ -36,6 +36,12 @@ VIEWS = {
     "not watched": values.night(watched=False),
     "hostile": values.hostile(),
     "nothing begun": replace(values.night(watched=False), attempts=(), gpus=()),
+    "on a cluster": replace(
+        values.night(watched=False),
+        engine="slurm",
+        gpus=(),
+        attempts=tuple(replace(a, gpu_uuid=None, placement=None) for a in values.night(watched=False).attempts),
+    ),
     "nothing at all": replace(values.night(watched=False), attempts=(), gpus=(), waiting=(), plan=(), created_at=None),
 }
 
@@ -131,6 +137,14 @@ def test_the_table_of_jobs_says_how_each_went_and_what_held_it_back() -> None:
     assert "out of GPU memory in its slice" in text
     assert "waits for baseline" in text
     assert "Jobs held" in text
+
+
+def test_a_run_on_a_cluster_is_not_said_to_be_on_this_machine() -> None:
+    text = page(VIEWS["on a cluster"])
+
+    assert "6 jobs on slurm" in text
+    assert "Written on" in text
+    assert '<td class="keep">3g.20gb</td>' in text
 
 
 def test_no_text_is_markup() -> None:

@@ -72,7 +72,7 @@ class ReportGpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportMachine:
-    """The machine on which the report is written, which is the run's."""
+    """The machine on which the report is written; it is the run's, where that is on no cluster."""
 
     host: str
     kernel: str
@@ -99,6 +99,8 @@ class ReportView:
     plan_path: str = ""
     runtime: str = ""
     strategy: str = ""
+    engine: str = "local"
+    """Where its jobs run: on this machine, or on a cluster."""
     simulated: str = ""
     created_at: float | None = None
     ended_at: float | None = None

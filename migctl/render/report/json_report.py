@@ -18,6 +18,7 @@ def report_json(view: ReportView) -> Json:
         "plan_path": view.plan_path or None,
         "runtime": view.runtime or None,
         "strategy": view.strategy or None,
+        "engine": view.engine,
         "simulated": bool(view.simulated),
         "made_at": view.now,
         "created_at": view.created_at,

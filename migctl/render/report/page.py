@@ -80,10 +80,11 @@ def page(view: ReportView) -> str:
 
 def _header(frame: Frame, sections: list[tuple[str, str]]) -> Markup:
     view = frame.view
+    place = view.machine.host if view.engine == "local" else view.engine
     where = f" on simulated GPUs ({view.simulated})" if view.simulated else ""
     until = "until now" if frame.span.end_s >= view.now else f"to {frame.clock.full(frame.span.end_s)}"
     since = frame.clock.full(frame.span.begin_s)
-    lead = f"{counted(len(view.jobs), 'job')} on {view.machine.host}{where}, {since} {until} ({view.zone})"
+    lead = f"{counted(len(view.jobs), 'job')} on {place}{where}, {since} {until} ({view.zone})"
     notices = [f"{notice.message}{f' ({notice.hint})' if notice.hint else ''}" for notice in view.notices]
     return tag(
         "header",

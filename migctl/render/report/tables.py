@@ -66,10 +66,11 @@ def facts(frame: Frame) -> Table:
         ("Run", view.name),
         ("Plan file", view.plan_path or "none: made on the command line"),
         ("Strategy and runtime", " · ".join(word for word in (view.strategy, view.runtime) if word) or "n/a"),
+        *((("Engine", view.engine),) if view.engine != "local" else ()),
         ("Brought up", clock.full(view.created_at)),
         ("Undone", clock.full(view.ended_at) if view.ended_at is not None else "not yet"),
         ("Report made", f"{clock.full(view.now)} {view.zone}, by migctl {machine.version}"),
-        ("Machine", f"{machine.host}, {machine.kernel}"),
+        ("Machine" if view.engine == "local" else "Written on", f"{machine.host}, {machine.kernel}"),
         ("Cores", _cores(view)),
         ("RAM", gib(machine.memory_mib, 0)),
     ]
@@ -242,7 +243,8 @@ def state_words(state: JobState, exit_code: int | None) -> str:
 
 def _place(attempt: ReportAttempt) -> str:
     if attempt.placement is None:
-        return "whole GPU" if attempt.gpu_uuid else "none"
+        # A cluster tells the profile that it gave, and not where on a GPU that lies.
+        return attempt.profile or ("whole GPU" if attempt.gpu_uuid else "none")
     return f"{attempt.profile} at {attempt.placement}"
 
 
