@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from migctl.cli import (
     handover_commands,
     history_commands,
+    init_commands,
     inspect_commands,
     job_commands,
     mode_commands,
@@ -32,6 +33,7 @@ COMMANDS: Mapping[str, CommandBody] = {
     **tune_commands.COMMANDS,
     **history_commands.COMMANDS,
     **report_commands.COMMANDS,
+    **init_commands.COMMANDS,
     **handover_commands.COMMANDS,
 }
 HIDDEN = frozenset({"ps"})

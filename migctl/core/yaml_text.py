@@ -41,7 +41,7 @@ class Lines:
 def document(value: Value, above: Sequence[str] = ()) -> str:
     """One document, with comment lines before it; ends with a newline."""
     value, more, _ = _bare(value)
-    written = [*(_comment(line) for line in (*above, *more)), *_block(value, "")]
+    written = [*(comment(line) for line in (*above, *more)), *_block(value, "")]
     return "".join(f"{line}\n" for line in written)
 
 
@@ -59,7 +59,8 @@ def scalar(value: str | int | bool | None) -> str:
     return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
 
 
-def _comment(line: str) -> str:
+def comment(line: str) -> str:
+    """One comment line of any text: nothing in it ends the comment."""
     # A line break would end it, and what may not stand in YAML may not stand in its comments either.
     return f"# {_NOT_IN_BLOCK.sub(chr(0xFFFD), ' '.join(line.splitlines()))}".rstrip()
 
@@ -80,8 +81,8 @@ def _entry(head: str, value: Value, indent: str, *, below: str) -> Iterator[str]
     """`key: value`, on one line where it fits."""
     value, above, beside = _bare(value)
     for line in above:
-        yield indent + _comment(line)
-    tail = f"  {_comment(beside)}" if beside else ""
+        yield indent + comment(line)
+    tail = f"  {comment(beside)}" if beside else ""
     if isinstance(value, Lines):
         yield f"{indent}{head} {_literal_head(value.text)}{tail}"
         yield from (
@@ -97,13 +98,13 @@ def _entry(head: str, value: Value, indent: str, *, below: str) -> Iterator[str]
 def _item(value: Value, indent: str) -> Iterator[str]:
     value, above, beside = _bare(value)
     for line in above:
-        yield indent + _comment(line)
+        yield indent + comment(line)
     if isinstance(value, Mapping) and value:
         # The first key stands beside the dash.
         lines = list(_block(value, indent + "  "))
         first = next(n for n, line in enumerate(lines) if not line.lstrip().startswith("# "))
         yield from lines[:first]
-        yield f"{indent}- {lines[first].removeprefix(indent + '  ')}" + (f"  {_comment(beside)}" if beside else "")
+        yield f"{indent}- {lines[first].removeprefix(indent + '  ')}" + (f"  {comment(beside)}" if beside else "")
         yield from lines[first + 1 :]
     else:
         yield from _entry("-", value, indent, below=indent + "  ")

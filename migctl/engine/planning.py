@@ -152,7 +152,7 @@ def _thought_of(session: Session, elsewhere: Elsewhere) -> Machine:
     """An idle machine with these boards; its CPUs are this machine's unless said otherwise."""
     slots = parse_boards(elsewhere.boards or "")
     root = elsewhere.root or session.root
-    gpus = tuple(board_gpu(slot.board, n) for n, slot in enumerate(slots))
+    gpus = tuple(board_gpu(slot.board, n, mig_on=slot.mig_on) for n, slot in enumerate(slots))
     topology = _topology(root, gpus)
     there = Machine(
         gpus=gpus,

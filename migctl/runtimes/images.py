@@ -13,7 +13,8 @@ from migctl.errors import HostError, MigctlError, Notice, PlanError, Where
 from migctl.runtimes.abandonment import ask_all
 from migctl.runtimes.api import ProgressReport
 from migctl.runtimes.docker_errors import engine_errors, translate
-from migctl.runtimes.engine_client import Engine
+from migctl.runtimes.endpoint import find_endpoint
+from migctl.runtimes.engine_client import Engine, connect
 from migctl.runtimes.socket_client import is_missing
 
 
@@ -103,6 +104,21 @@ def look_up(engine: Engine, name: str) -> dict[str, Any] | None:
             if is_missing(error):
                 return None
             raise
+
+
+def image_names(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of all images that the caller's engine has.
+
+    Raises:
+        HostError: no engine answers.
+    """
+    engine = connect(find_endpoint(environ))
+    try:
+        with engine_errors(engine.endpoint):
+            found = engine.client.images()
+    finally:
+        engine.client.close()
+    return tuple(name for image in found for name in image.get("RepoTags") or () if not name.startswith("<none>"))
 
 
 def image_of(data: dict[str, Any]) -> Image:

@@ -75,6 +75,10 @@ class SocketClient:
         """A container in full."""
         return self._json("GET", f"/containers/{quote(handle, safe='')}/json")
 
+    def images(self) -> Any:  # noqa: ANN401 -- JSON
+        """All images in short."""
+        return self._json("GET", "/images/json")
+
     def inspect_image(self, name: str) -> Any:  # noqa: ANN401 -- JSON
         """An image in full."""
         return self._json("GET", f"/images/{quote(name, safe='/:@')}/json")
