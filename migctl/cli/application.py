@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,15 +17,26 @@ from typer._click.exceptions import ClickException, NoArgsIsHelpError
 from migctl import __version__
 from migctl.cli.commands import COMMANDS, HIDDEN
 from migctl.cli.common import Common
+from migctl.cli.completion import ASKED, command_on_line, completer
 from migctl.cli.output import write_json
-from migctl.cli.parameters import Argument, CommandBody, Option, Parameter, WrongValue, parameters, value, values_of
+from migctl.cli.parameters import (
+    Argument,
+    CommandBody,
+    Option,
+    Parameter,
+    WrongValue,
+    parameters,
+    placeholder,
+    value,
+    values_of,
+)
 from migctl.errors import PlanError
 
 _VERSION = frozenset({"--version", "-V"})
 
 
-def application(only: str | None = None) -> typer.Typer:
-    """The command line; with `only`, just that command of it.
+def application(only: str | None = None, *, completing: bool = False) -> typer.Typer:
+    """The command line; with `only`, just that command of it, which for a shell that asks is completed too.
 
     Typer builds a validator for every parameter of every command it knows, which costs more than most commands do.
     """
@@ -37,7 +48,7 @@ def application(only: str | None = None) -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
-        add_completion=only is None,
+        add_completion=completing or only is None,
     )
     app.callback()(_root)
     for name, command in COMMANDS.items():
@@ -74,9 +85,10 @@ def call(words: Sequence[str]) -> int:
         write_json({"version": 1, "migctl": __version__})
         return 0
     _check_order(words)
-    # A completion script asks about every command; it calls without arguments.
     first = words[0] if words and not words[0].startswith("-") else None
-    app = application(only=first)
+    # A shell that completes calls without arguments.
+    completing = not words and ASKED in os.environ
+    app = application(only=command_on_line(os.environ) if completing else first, completing=completing)
     try:
         result = app(list(words), prog_name="migctl", standalone_mode=False)
     except NoArgsIsHelpError as error:
@@ -128,14 +140,14 @@ def signed(parameter: Parameter) -> inspect.Parameter:
     declared = parameter.declared
     reading: dict[str, Any] = {} if parameter.kind is bool else {"parser": functools.partial(_read, parameter)}
     told = (
-        typer.Argument(metavar=declared.metavar, help=declared.help, **reading)
+        typer.Argument(metavar=declared.metavar, help=declared.help, autocompletion=completer(parameter), **reading)
         if isinstance(declared, Argument)
         else typer.Option(
             *declared.names,
-            metavar=declared.metavar or _metavar(parameter.kind),
+            metavar=placeholder(parameter),
             help=declared.help,
             show_default=bool(parameter.default),
-            autocompletion=_words(parameter.kind),
+            autocompletion=completer(parameter),
             **reading,
         )
     )
@@ -151,14 +163,3 @@ def signed(parameter: Parameter) -> inspect.Parameter:
 def _read(parameter: Parameter, word: object) -> object:
     """As the quick reader does; a default comes as it is."""
     return value(parameter, word) if isinstance(word, str) else word
-
-
-def _metavar(kind: type) -> str | None:
-    if issubclass(kind, Enum):
-        return "|".join(member.value for member in kind)
-    return {int: "N", float: "S", str: "TEXT", Path: "PATH"}.get(kind)
-
-
-def _words(kind: type) -> Callable[[], list[str]] | None:
-    """What a shell offers to complete."""
-    return (lambda: [member.value for member in kind]) if issubclass(kind, Enum) else None

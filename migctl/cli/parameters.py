@@ -137,6 +137,16 @@ def shown_name(parameter: Parameter) -> str:
     return declared.metavar if isinstance(declared, Argument) else max(declared.names, key=len)
 
 
+def placeholder(parameter: Parameter) -> str | None:
+    """What stands for its value in help: `FILE`, `N`, `docker|process`."""
+    kind = parameter.kind
+    if parameter.declared.metavar is not None:
+        return parameter.declared.metavar
+    if issubclass(kind, Enum):
+        return "|".join(member.value for member in kind)
+    return {int: "N", float: "S", str: "TEXT", Path: "PATH"}.get(kind)
+
+
 def _shown(text: str) -> str:
     cut = text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
     return cut if cut and cut.isprintable() and " " not in cut else repr(cut)
