@@ -1,4 +1,4 @@
-"""Every block of the README, executed in its order as one session on a simulated A100.
+"""Every block of the README and of the pages for users, executed in its order as one session a page on a simulated A100.
 
 MIGCTL_UPDATE_GOLDEN=1 rewrites the outputs that it shows.
 """
@@ -19,7 +19,8 @@ from tests.support.readme_blocks import Block, agrees, blocks, commands
 from tests.support.slurm import SYSTEM, Cluster, missing
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
+PAGES = ("README.md", "docs/guide.md", "docs/tune.md", "docs/users.md")
+"""Of the Korean pages a unit test says that they show the same blocks."""
 UPDATE = os.environ.get("MIGCTL_UPDATE_GOLDEN") == "1"
 FULL = os.environ.get("MIGCTL_TEST_FULL") == "1"
 
@@ -80,11 +81,12 @@ def has_engine() -> bool:
     return found and subprocess.run(asked, capture_output=True, check=False).returncode == 0
 
 
-def test_every_block_does_what_it_shows(session: Session) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_does_what_it_shows(session: Session, page: str) -> None:
     docker = FULL or has_engine()
     slurm = FULL or not missing()
     left_out = []
-    for block in blocks(README):
+    for block in blocks(ROOT / page):
         if name := block.about("file"):
             (session.folder / name).write_text(block.text, "utf-8")
         elif block.about("needs") == "docker" and not docker:
@@ -97,9 +99,9 @@ def test_every_block_does_what_it_shows(session: Session) -> None:
         elif block.about("needs") == "kubernetes":
             play_on_kubernetes(session, block)
         elif not block.about("not run"):
-            play(session, block)
+            play(session, block, ROOT / page)
 
-    assert session.run("migctl status --json | grep -c gi_id").stdout == "0\n", "the README's session ends as it began"
+    assert session.run("migctl status --json | grep -c gi_id").stdout == "0\n", "the session ends as it began"
     if left_out:
         pytest.skip(
             f"no Slurm, or no Docker engine with busybox, for the blocks in lines {left_out}; all others passed"
@@ -135,18 +137,18 @@ def play_on_kubernetes(session: Session, block: Block) -> None:
     assert cluster.objects("Job") == []
 
 
-def play(session: Session, block: Block) -> None:
+def play(session: Session, block: Block, page: Path = ROOT / "README.md") -> None:
     """Run the commands of a console block and compare what they print."""
     updated = ""
     for command in commands(block):
         done = session.run(command.words)
-        place = f"README.md, block in line {block.line}: $ {command.words}\n{done.stdout}{done.stderr}"
+        place = f"{page.name}, block in line {block.line}: $ {command.words}\n{done.stdout}{done.stderr}"
         assert done.returncode == 0, place
         shown = shown_anew(command.shown, done.stdout) if UPDATE else command.shown
         assert agrees(shown, done.stdout), place
         updated += f"$ {command.words}\n{shown}"
     if UPDATE:
-        README.write_text(README.read_text("utf-8").replace(block.text, updated), "utf-8")
+        page.write_text(page.read_text("utf-8").replace(block.text, updated), "utf-8")
 
 
 def shown_anew(shown: str, printed: str) -> str:
@@ -158,13 +160,6 @@ def shown_anew(shown: str, printed: str) -> str:
     if before[-1:] == ["...\n"]:
         return "".join(lines[: len(before) - 1]) + "...\n"
     return "".join(lines) if before else ""
-
-
-@pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "compose/plans").glob("*.yaml")))
-def test_every_example_plan_fits_the_board_it_is_made_for(session: Session, example: str) -> None:
-    done = session.run(f"migctl plan compose/plans/{example} --on a100-40gb --cores 16")
-
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_shipped_schema_is_what_the_models_say(session: Session) -> None:
