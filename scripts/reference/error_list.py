@@ -241,6 +241,10 @@ Whatever goes wrong is said with what is wrong and why, where, and what to do ne
 parts and the `id` of this list. Ids are stable; texts may get better. `…` stands for what only the moment tells: a name, a number,
 a path, and `KEY` for the key of the plan that is meant. Why a *job* failed is another list:
 [seeing.md](seeing.md). This page is written by `scripts/docs` from the source.
+
+The exit code is about the work. Where the answer is the work (`plan`, `status`, `logs` …) it fails when it cannot be
+written; `up`, `down`, `wait` and all else that acts goes on, says so on stderr, and ends as if it had been read. A reader
+that has gone (`| head`) is no failure, and a closed stream is `/dev/null`: `up` from cron needs none.
 """
 
 
