@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from migctl.errors import MigctlError
 from migctl.watch.sampler import Sampler
 from migctl.watch.watcher import Seen, Watcher
 
+LOG = logging.getLogger("migctl.exporter")
 LOOK_S: Final = 1.0
 STATUS_S: Final = 10.0
 """Between two looks at the records, engine and instances; less often where a look takes long."""
@@ -40,7 +42,7 @@ class _Known:
     sums: Tallies | None = None
     looks: int = 0
     failures: int = 0
-    up: bool = True
+    up: bool = False
 
 
 class Exporter:
@@ -104,7 +106,12 @@ class Exporter:
     def _run(self) -> None:
         due_s = time.monotonic()
         while not self._ended.is_set():
-            self._look()
+            try:
+                self._look()
+            except Exception:
+                # A thread that had died would leave old figures that look like present ones.
+                LOG.exception("this is a bug in migctl")
+                self._known = replace(self._known, failures=self._known.failures + 1, up=False)
             due_s = max(due_s + LOOK_S, time.monotonic())
             self._ended.wait(max(0.05, due_s - time.monotonic()))
 
@@ -117,11 +124,12 @@ class Exporter:
             known = replace(known, seen=seen or known.seen, sums=sums, looks=known.looks + 1, up=True)
         except (MigctlError, OSError):
             known = replace(known, failures=known.failures + 1, up=False)
+        self._known = known
         begun_s = time.monotonic()
         if begun_s >= self._status_due_s:
-            known = self._with_status(known)
+            self._status_due_s = begun_s + STATUS_S
+            self._known = self._with_status(known)
             self._status_due_s = begun_s + max(STATUS_S, _PART * (time.monotonic() - begun_s))
-        self._known = known
 
     def _with_status(self, known: _Known) -> _Known:
         try:
