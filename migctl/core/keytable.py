@@ -227,7 +227,6 @@ JOB_KEYS: Mapping[str, Row] = {
         **_layout("jobs on one instance"),
         Target.SLURM: Unsupported("a GRES belongs to one job"),
         Target.KUBERNETES: Unsupported("a device belongs to one container"),
-        Target.MIG_PARTED: _GEOMETRY_ONLY,
     },
     "image": _row("Image", _NO_CONTAINER, "image", "docker run IMAGE", "--container-image, apptainer exec, docker run", "image"),
     "pull_policy": _row("pull", _NO_CONTAINER, "pull_policy", "--pull", Unsupported(_RUNTIME), "imagePullPolicy"),
