@@ -45,6 +45,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory() as folder:
             program = Program(Path(folder), **{**cluster.environ, "MIGCTL_NVML": ""})
+            program.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program is compiled
             program.plan(
                 "name: bench\nruntime: process\nengine: slurm\nslurm: {options: [--hold]}\n"
                 f"jobs: {{a: {{profile: 1g.5gb, matrix: {{n: [{','.join(map(str, range(asked.jobs)))}]}}, "

@@ -78,13 +78,14 @@ def test_what_cannot_be_done_says_why(program: Program, words: tuple[str, ...], 
     assert told in program.run(*words).ended(code).told
 
 
-def test_a_plan_for_a_cluster_is_exported_and_not_brought_up_here(program: Program) -> None:
+def test_a_plan_for_a_cluster_is_exported_where_there_is_none_and_brought_up_only_there(program: Program) -> None:
     program.plan("engine: slurm\njobs: {a: {image: i, profile: 1g.5gb, cpus: 2, volumes: ['/only/on/nodes:/data']}}")
 
     done = program.run("export", "slurm", "-q").ended(0)
 
     assert "/only/on/nodes:/data" in done.out
-    assert "migctl export slurm" in program.run("up").ended(2).told
+    assert "scontrol cannot be run" in program.run("up", PATH="/nowhere").ended(4).told
+    assert "the plan's jobs run on slurm" in program.run("plan").ended(2).told
 
 
 def test_several_files_become_one_plan_and_what_is_left_is_told(program: Program) -> None:
