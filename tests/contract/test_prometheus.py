@@ -22,6 +22,7 @@ from migctl.core.run_metrics import run_families
 from migctl.core.tallies import added
 from migctl.render.exposition import OPEN_METRICS, TEXT, exposition
 from tests.support import metric_values
+from tests.support.engines import missing
 from tests.support.program import ROOT, Program
 from tests.support.prometheus import Prometheus, prometheus, promtool
 
@@ -86,7 +87,7 @@ def test_everything_listens_on_the_loopback_address_only_and_is_pinned(tmp_path:
 def test_compose_reads_the_file() -> None:
     program = shutil.which("docker-compose")
     if program is None:
-        pytest.skip("docker-compose is not installed")
+        missing("docker-compose is not installed")
     done = subprocess.run(
         [program, "-f", str(MONITORING / "compose.yaml"), "config"],
         env={"PATH": "/usr/bin:/bin", "GRAFANA_PASSWORD": "x"},
