@@ -206,3 +206,13 @@ def test_what_a_job_waits_for_is_said_above_its_manifest() -> None:
         in text
     )
     assert "# Apply it when job/sweep-c has ended: kubectl get job/sweep-c\n" in text
+
+
+def test_the_ten_jobs_of_the_example_are_taken_as_they_stand() -> None:
+    text = (Path(__file__).parents[2] / "compose/plans/anywhere.yaml").read_text("utf-8")
+
+    made = objects(f"kubernetes: {{mig_strategy: mixed}}\n{text}")
+
+    assert sum(one["spec"].get("completions", 1) for one in made) == 10
+    assert [refusals(one) for one in made] == [[], []]
+    assert all(guaranteed(one) for one in made)

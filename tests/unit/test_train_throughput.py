@@ -133,5 +133,5 @@ def test_the_image_holds_every_file_that_the_training_imports() -> None:
     }
 
     assert {name for name in copied if not (TRAIN / name).exists()} == set()
-    assert {f"{module}.py" for module in own} | {"train.py", "requirements.txt"} == copied
+    assert {f"{module}.py" for module in own} | {"train.py", "demo.py", "requirements.txt"} == copied
     assert 'CMD ["python", "/opt/train/train.py"]' in text
