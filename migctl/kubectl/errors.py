@@ -15,18 +15,6 @@ _NOISE = re.compile(r"Warning: |[EWIF][0-9]{4} ")
 _Make = Callable[[str, str, str | None], MigctlError]
 
 
-def _host(id: str, hint: str) -> _Make:  # noqa: A002 -- the JSON field of the design is called id
-    return lambda said, where, _: HostError(id, said, where=where, hint=hint)
-
-
-def _busy(id: str, hint: str) -> _Make:  # noqa: A002 -- as above
-    return lambda said, where, _: Busy(id, said, where=where, hint=hint)
-
-
-def _plan(id: str, hint: str) -> _Make:  # noqa: A002 -- as above
-    return lambda said, where, _: PlanError(id, said, where=where, hint=hint)
-
-
 def _no_namespace(said: str, where: str, name: str | None) -> MigctlError:
     return HostError(
         "no-namespace", said, where=where, hint=f"kubectl create namespace {name or 'NAME'}; or write another namespace"
@@ -46,32 +34,94 @@ def _forbidden(said: str, where: str, _: str | None) -> MigctlError:
 
 
 _KNOWN: Sequence[tuple[re.Pattern[str], _Make]] = (
-    (re.compile(r"context \"?[^\"]*\"? does not exist|no context exists|context was not found"),
-     _host("no-context", "kubectl config get-contexts lists them; see context under kubernetes")),
-    (re.compile(r"must be logged in|Unauthorized|getting credentials|credentials plugin|token (?:has|is) expired", re.IGNORECASE),
-     _host("cluster-login", "log in to the cluster as always; `kubectl get jobs` must work")),
-    (re.compile(r"[Xx]509|certificate"),
-     _host("cluster-certificate", "kubectl config view shows the cluster's address and certificate")),
-    (re.compile(r"connection to the server .* refused|Unable to connect to the server|no such host|i/o timeout"
-                r"|couldn't get current server API group list|was refused - did you specify|no route to host"),
-     _busy("cluster-unreachable", "kubectl cluster-info; without a kubeconfig: KUBECONFIG=FILE, or context under kubernetes")),
+    (
+        re.compile(r"context \"?[^\"]*\"? does not exist|no context exists|context was not found"),
+        lambda said, where, _: HostError(
+            "no-context", said, where=where, hint="kubectl config get-contexts lists them; see context under kubernetes"
+        ),
+    ),
+    (
+        re.compile(
+            r"must be logged in|Unauthorized|getting credentials|credentials plugin|token (?:has|is) expired",
+            re.IGNORECASE,
+        ),
+        lambda said, where, _: HostError(
+            "cluster-login", said, where=where, hint="log in to the cluster as always; `kubectl get jobs` must work"
+        ),
+    ),
+    (
+        re.compile(r"[Xx]509|certificate"),
+        lambda said, where, _: HostError(
+            "cluster-certificate",
+            said,
+            where=where,
+            hint="kubectl config view shows the cluster's address and certificate",
+        ),
+    ),
+    (
+        re.compile(
+            r"connection to the server .* refused|Unable to connect to the server|no such host|i/o timeout"
+            r"|couldn't get current server API group list|was refused - did you specify|no route to host"
+        ),
+        lambda said, where, _: Busy(
+            "cluster-unreachable",
+            said,
+            where=where,
+            hint="kubectl cluster-info; without a kubeconfig: KUBECONFIG=FILE, or context under kubernetes",
+        ),
+    ),
     (re.compile(r"namespaces \"(?P<name>[^\"]+)\" not found"), _no_namespace),
-    (re.compile(r"being terminated"), _busy("namespace-ends", "the namespace is being deleted; write another one")),
-    (re.compile(r"Too ?Many ?Requests|etcdserver: request timed out|ServiceUnavailable|Timeout: request did not"),
-     _busy("cluster-overloaded", "again in a while")),
-    (re.compile(r"field is immutable|conflict(?:s)? with |object has been modified|the provided object specified uid"),
-     _busy("name-taken", "a Job of this name is there that is not this run's: kubectl get job NAME -o yaml; "
-                         "rename the run (name), or delete that Job")),
+    (
+        re.compile(r"being terminated"),
+        lambda said, where, _: Busy(
+            "namespace-ends", said, where=where, hint="the namespace is being deleted; write another one"
+        ),
+    ),
+    (
+        re.compile(r"Too ?Many ?Requests|etcdserver: request timed out|ServiceUnavailable|Timeout: request did not"),
+        lambda said, where, _: Busy("cluster-overloaded", said, where=where, hint="again in a while"),
+    ),
+    (
+        re.compile(
+            r"field is immutable|conflict(?:s)? with |object has been modified|the provided object specified uid"
+        ),
+        lambda said, where, _: Busy(
+            "name-taken",
+            said,
+            where=where,
+            hint="a Job of this name is there that is not this run's: kubectl get job NAME -o yaml; "
+            "rename the run (name), or delete that Job",
+        ),
+    ),
     (re.compile(r"(?i)forbidden"), _forbidden),
-    (re.compile(r"no matches for kind \"?(?:ResourceClaim|DeviceClass)|resource\.k8s\.io"),
-     _host("no-dra", "the cluster has no resource.k8s.io/v1 (Kubernetes 1.34); leave dra out")),
-    (re.compile(r"field not declared in schema|unknown field|strict decoding error"),
-     _host("cluster-too-old", "the cluster does not know this field; Kubernetes 1.29 or later knows all that migctl writes")),
-    (re.compile(r"admission webhook \"[^\"]*\" denied|ValidatingAdmissionPolicy"),
-     _plan("cluster-policy", "a rule of the cluster refuses it; its message says which")),
-    (re.compile(r" is invalid: |Invalid value|admission webhook"),
-     _plan("cluster-refuses", "migctl export kubernetes shows what was sent")),
-)  # fmt: skip
+    (
+        re.compile(r"no matches for kind \"?(?:ResourceClaim|DeviceClass)|resource\.k8s\.io"),
+        lambda said, where, _: HostError(
+            "no-dra", said, where=where, hint="the cluster has no resource.k8s.io/v1 (Kubernetes 1.34); leave dra out"
+        ),
+    ),
+    (
+        re.compile(r"field not declared in schema|unknown field|strict decoding error"),
+        lambda said, where, _: HostError(
+            "cluster-too-old",
+            said,
+            where=where,
+            hint="the cluster does not know this field; Kubernetes 1.29 or later knows all that migctl writes",
+        ),
+    ),
+    (
+        re.compile(r"admission webhook \"[^\"]*\" denied|ValidatingAdmissionPolicy"),
+        lambda said, where, _: PlanError(
+            "cluster-policy", said, where=where, hint="a rule of the cluster refuses it; its message says which"
+        ),
+    ),
+    (
+        re.compile(r" is invalid: |Invalid value|admission webhook"),
+        lambda said, where, _: PlanError(
+            "cluster-refuses", said, where=where, hint="migctl export kubernetes shows what was sent"
+        ),
+    ),
+)
 
 
 def translated(answer: Answer, doing: str, where: str) -> MigctlError:

@@ -25,6 +25,7 @@ class Example:
 EXAMPLES = {
     "administrators-slice": Example("a100-40gb", 1),
     "anna": Example("a100-40gb", 1),
+    "anywhere": Example("a100-40gb", 7, waiting=3),
     "ben": Example("a100-40gb", 1),
     "demo": Example("a100-40gb", 4),
     "mixed-boards": Example("a100-40gb,a30,t4", 3),
@@ -35,7 +36,7 @@ EXAMPLES = {
     "train": Example("a100-40gb", 3),
     "without-mig": Example("t4", 0),
 }
-CONTAINERS = {"seven", "train"}
+CONTAINERS = {"anywhere", "seven", "train"}
 """Their commands are an image's."""
 
 
