@@ -23,7 +23,8 @@ EVERY_S: Final = 2.0
 """Between two moments: what is said of jobs are averages over twenty seconds."""
 FIRST_S: Final = 0.5
 """After the first look, which has nothing to compare with."""
-_STATUS_EVERY_S: Final = 30.0
+_GPUS_EVERY_S: Final = 10.0
+_STATUS_EVERY_S: Final = 60.0
 """The status is asked for at least so often: an engine or a driver is asked then, which costs more than all figures."""
 _STATUS_LEAST_S: Final = 2.0
 """And at most so often, whatever happens."""
@@ -48,7 +49,7 @@ class Board:
         self._wanted = False
         self._trouble: Notice | None = None
         self._seen: Seen | None = None
-        self._watcher = Watcher(Sampler(session, names))
+        self._watcher = Watcher(Sampler(session, names, gpu_every_s=_GPUS_EVERY_S))
 
     def __enter__(self) -> Self:
         return self
@@ -61,18 +62,17 @@ class Board:
         """Whoever changed something wants to see it."""
         self._wanted = True
 
-    def look(self, wishes: Wishes | None = None) -> WatchView:
-        """The present moment."""
+    def look(self) -> None:
+        """Take in the present moment."""
         try:
             self._seen = self._watcher.look() or self._seen
             self._trouble = None
         except MigctlError as error:
             self._trouble = Notice(error.id, error.message, hint=error.hint)
         self._refresh()
-        return self.view(wishes)
 
     def view(self, wishes: Wishes | None = None) -> WatchView:
-        """The last moment, seen otherwise."""
+        """The last moment that was taken in, as it is wanted."""
         shown = self._status
         notices = (*((self._trouble,) if self._trouble is not None else ()), *shown.notices)
         return WatchView(

@@ -41,7 +41,8 @@ def watch_screen(
             if now != size:
                 drawn, size = [], now
                 out.write(_CLEAR)
-            lines = watch_lines(board.look(), style(), now[1])
+            board.look()
+            lines = watch_lines(board.view(), style(), now[1])
             out.write(_changed(drawn, lines))
             out.flush()
             drawn = lines
@@ -55,7 +56,8 @@ def watch_below(board: Board, style: Style, out: TextIO, *, over: Callable[[], b
         board.look()  # there are no figures yet
         sleep(FIRST_S)
         while not over():
-            lines = watch_lines(board.look(), style, _LONG)
+            board.look()
+            lines = watch_lines(board.view(), style, _LONG)
             out.write("\n".join(line.rstrip() for line in lines) + "\n\n")
             out.flush()
             sleep(EVERY_S)

@@ -121,7 +121,7 @@ class WatchScreen(App[int]):
     # -- inside
 
     def _moment(self) -> None:
-        self._view = self._board.look(self._desk.wishes)
+        self._board.look()
         if self._desk.mode is Mode.LOG and self._desk.order is not None:
             self._follow(self._desk.order)
         self._draw()

@@ -69,7 +69,7 @@ def test_the_picture_fills_the_screen_and_no_more_whatever_its_size(program: Pro
         for columns, rows in ((80, 24), (200, 60), (20, 5), (81, 24)):
             await pilot.resize_terminal(columns, rows)
             begun = time.monotonic()
-            while not lines(pilot)[-1].startswith("q quit"):
+            while {width(line) for line in lines(pilot)} != {columns} or not lines(pilot)[-1].startswith("q quit"):
                 assert time.monotonic() < begun + 5, "\n".join(lines(pilot))
                 await pilot.pause(0.02)
             shown = lines(pilot)
