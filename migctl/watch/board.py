@@ -106,6 +106,8 @@ class Board:
             self._status = self._ask()
         except MigctlError as error:
             self._trouble = Notice(error.id, error.message, hint=error.hint)
+        except Exception as error:  # noqa: BLE001 -- a bug of ours, whose traceback would be written across the picture
+            self._trouble = Notice("bug", f"a bug in migctl: {error!r}", hint="`migctl status` tells more")
 
     def _has_changed(self) -> bool:
         """Whether other jobs run than the status tells."""
