@@ -73,8 +73,8 @@ def _main_of(shim: int) -> Bare | None:
 def _labels(shim: int) -> dict[str, str] | None:
     try:
         labels = json.loads(proc.environ(shim).get(CARRIED, ""))
-    except ValueError:
-        return None
+    except (ValueError, RecursionError):
+        return None  # anybody can start a process that looks like a shim
     if not isinstance(labels, dict) or not all(labels.get(LABEL + key) for key in ("run", "job", "token")):
         return None
     return {str(key): str(value) for key, value in labels.items()}
