@@ -13,8 +13,8 @@ from migctl.core.run import Run
 from migctl.engine.clusteradvance import advancing
 from migctl.engine.clusterup import hand_over as give
 from migctl.engine.clusterup import preview
-from migctl.engine.decide import UpOptions
 from migctl.engine.session import Session
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import PlanError
 from migctl.render.cluster_text import handed_json, handed_text
 

@@ -29,7 +29,7 @@ def run_command(
     from migctl import planfile
     from migctl.cli.down import take_down
     from migctl.cli.up import bring_up, start
-    from migctl.engine.decide import UpOptions
+    from migctl.engine.upoptions import UpOptions
 
     if interactive and common.json:
         raise PlanError("usage", "--interactive shows the job's output, --json one object", hint="migctl run --json")

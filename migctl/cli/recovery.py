@@ -16,8 +16,8 @@ def resume_run(
     from migctl.cli.plans import plan_of
     from migctl.cli.up import bring_up
     from migctl.engine.clusterruns import refuse_cluster
-    from migctl.engine.decide import UpOptions
     from migctl.engine.targets import find_run
+    from migctl.engine.upoptions import UpOptions
 
     session = common.session()
     with session.ledger(write=False) as ledger:

@@ -19,10 +19,10 @@ def restart_jobs(common: Common, words: Sequence[str], *, grace_s: float | None)
     from migctl.cli.plans import plan_of
     from migctl.cli.up import start
     from migctl.engine.clusterruns import refuse_cluster
-    from migctl.engine.decide import UpOptions
     from migctl.engine.lockwaits import MACHINE_S
     from migctl.engine.restart import put_back
     from migctl.engine.targets import find_jobs
+    from migctl.engine.upoptions import UpOptions
 
     session = common.session()
     with session.ledger(write=False) as ledger:

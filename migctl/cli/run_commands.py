@@ -66,7 +66,7 @@ def up(
         lambda: read_plan(common, common.environ(), plan_file, engine=engine),
         here=elsewhere or plan_file == STANDARD_INPUT,
     )
-    from migctl.engine.decide import UpOptions
+    from migctl.engine.upoptions import UpOptions
 
     options = UpOptions(replacing=replace, retry=retry, wait_for_s=wait_for)
     session = common.session()

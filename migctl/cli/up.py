@@ -12,8 +12,8 @@ from migctl.cli.signals import cancelling, detaching
 from migctl.core.plan import Plan
 from migctl.core.record import Record
 from migctl.engine.converge import UpResult, converge, preview
-from migctl.engine.decide import UpOptions
 from migctl.engine.session import Session
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import PlanError
 
 

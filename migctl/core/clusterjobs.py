@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from migctl.core.allocate import allocate
 from migctl.core.choices import Strategy
 from migctl.core.handover import shm_size_bytes
 from migctl.core.machine import Machine
@@ -168,6 +167,8 @@ def _auto_profile(plan: Plan, node: Node) -> Profile | None:
         return None
     if len(plan.jobs) > sum(max(profile.max_instances for profile in gpu.profiles) for gpu in able):
         return auto_candidates(able[0])[-1]
+    from migctl.core.allocate import allocate  # only this needs all that lays out a machine
+
     topology = flat(max(node.cores, len(plan.jobs)))
     machine = Machine(gpus=node.gpus, topology=topology, affinity=topology.online)
     jobs = tuple(replace(job, gpus=()) for job in plan.jobs)

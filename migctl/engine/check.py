@@ -62,8 +62,8 @@ def check(session: Session, runtime: RuntimeName, plan: Plan | None) -> tuple[Fi
     if plan is not None:
         with _told(findings):
             from migctl.engine.converge import preview
-            from migctl.engine.decide import UpOptions
             from migctl.engine.mpsdaemons import mps_findings
+            from migctl.engine.upoptions import UpOptions
 
             decision = preview(session, plan, UpOptions())
             blocked = decision.allocation.blocked

@@ -20,10 +20,10 @@ from migctl.core.run import Run
 from migctl.core.sameness import digest
 from migctl.core.words import counted
 from migctl.engine.cluster import ClusterEngine, cluster_engine
-from migctl.engine.decide import UpOptions
 from migctl.engine.runnames import check_run
 from migctl.engine.session import Session
 from migctl.engine.supervisor import turn_wait_s
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import Interrupted, MigctlError, Notice, PartlyApplied, PlanError
 from migctl.store.ledger import Ledger
 from migctl.store.submissions import cluster_folder

@@ -18,7 +18,7 @@ from migctl.core.words import counted
 from migctl.engine import recording
 from migctl.engine.apply import Workshop, read_only
 from migctl.engine.claiming import claim
-from migctl.engine.decide import Decision, UpOptions, consider
+from migctl.engine.decide import Decision, consider
 from migctl.engine.failed_gpus import real_failure
 from migctl.engine.foresight import note_course
 from migctl.engine.idleness import hold_machine
@@ -38,6 +38,7 @@ from migctl.engine.submitting import submitted
 from migctl.engine.supervisor import ensure, turn_wait_s
 from migctl.engine.surroundings import surroundings
 from migctl.engine.undo import partly, taken_back, undo, without_the_old
+from migctl.engine.upoptions import UpOptions
 from migctl.engine.verification import unverified
 from migctl.errors import HostError, Interrupted, MigctlError, Notice, PartlyApplied
 from migctl.store.ledger import Ledger

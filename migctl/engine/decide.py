@@ -31,13 +31,13 @@ from migctl.engine.observe import Look
 from migctl.engine.ruling import refuse, ruling
 from migctl.engine.surroundings import surroundings
 from migctl.engine.unrecorded import refuse_second_copies
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import Busy, MigctlError
 
 if TYPE_CHECKING:
     from migctl.core.wave import Wave
 
 _UNBORN = (JobState.QUEUED, JobState.STARTING)
-_AGAIN = frozenset({JobState.FAILED, JobState.STOPPED, JobState.LOST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,27 +269,6 @@ def _lent(assignment: Assignment, seen: Look) -> Ownership | None:
         mig_uuid=found.compute.mig_uuid,
         foreign=True,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpOptions:
-    """What the command line said."""
-
-    replacing: bool = False
-    retry: bool = False
-    resume: bool = False
-    """Run lost jobs again, whatever took them."""
-    jobs: frozenset[str] = frozenset()
-    """Run these again, however they ended."""
-    wait_for_s: float = 0.0
-    """How long to wait for a lock that somebody else holds."""
-
-    @property
-    def again(self) -> frozenset[JobState]:
-        """How jobs must have ended to be run once more."""
-        if self.retry:
-            return _AGAIN
-        return frozenset({JobState.LOST}) if self.resume else frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,9 +29,10 @@ from migctl.core.ways import ways
 from migctl.core.workers import reserved_cores
 from migctl.engine.apply import read_only
 from migctl.engine.datadevices import data_devices
-from migctl.engine.decide import Decision, UpOptions, consider
+from migctl.engine.decide import Decision, consider
 from migctl.engine.session import Session
 from migctl.engine.surroundings import surroundings
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import MigctlError, Notice
 from migctl.host.cpulimits import allowed_cpus, cpu_quota
 from migctl.host.procfs import memory_total_mib

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from migctl.core.mig import Gpu
 from migctl.core.plan import Job, Plan
 from migctl.engine.apply import Workshop
-from migctl.engine.decide import Considered, Decision, UpOptions, consider
+from migctl.engine.decide import Considered, Decision, consider
 from migctl.engine.rights import require_instances, require_mode
 from migctl.engine.ruling import refuse, refuse_mode
+from migctl.engine.upoptions import UpOptions
 
 
 def ready(shop: Workshop, plan: Plan, options: UpOptions) -> Considered:

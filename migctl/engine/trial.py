@@ -18,11 +18,11 @@ from migctl.core.topology import Topology
 from migctl.core.words import counted
 from migctl.engine import probe
 from migctl.engine.converge import converge
-from migctl.engine.decide import UpOptions
 from migctl.engine.down import take_down
 from migctl.engine.follow import see, split_lines
 from migctl.engine.measure import Limits, Reader, Reading
 from migctl.engine.session import Session
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import Interrupted, JobsFailed, MigctlError, PlanError
 from migctl.host.cputimes import cpu_times
 from migctl.host.proctree import tree_cpu_s

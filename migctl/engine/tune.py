@@ -18,11 +18,12 @@ from migctl.core.topology import Topology
 from migctl.core.tuning import Curve, Point, best, drifted, fewest, next_count, verdict
 from migctl.core.views.tuning import TuneView
 from migctl.engine.apply import read_only
-from migctl.engine.decide import UpOptions, consider
+from migctl.engine.decide import consider
 from migctl.engine.down import take_down
 from migctl.engine.measure import Limits
 from migctl.engine.session import Session
 from migctl.engine.trial import Trials, alone
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import Busy, HostError, Notice, PlanError
 from migctl.host.paths import make_private
 

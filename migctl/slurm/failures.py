@@ -35,7 +35,7 @@ _RULES: Final[Sequence[tuple[str, type[MigctlError], str, str]]] = (
      "sacctmgr show user $USER tells what you may do"),
     (r"munge|authentication", HostError, "slurm-auth", "munge has to run here and at the controller, with the same key"),
     (r"unrecogni[sz]ed option|unknown option|invalid option", PlanError, "slurm-option", "look at slurm: {options: …} in the plan"),
-    (r"fatal|could not (find|load)|configuration", HostError, "slurm-config", "sinfo tells more"),
+    (r"fatal|could not|configuration", HostError, "slurm-config", _LOGIN),
 )  # fmt: skip
 
 

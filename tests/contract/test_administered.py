@@ -15,9 +15,9 @@ from migctl.core.ownership import ADMINISTRATORS
 from migctl.core.plan import ByInstance, ByProfile, GpuSelector, Plan
 from migctl.core.record import JobState
 from migctl.engine.converge import UpResult, converge, preview
-from migctl.engine.decide import UpOptions
 from migctl.engine.planning import Elsewhere, view
 from migctl.engine.status import status
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import Busy, MigctlError, PlanError
 from migctl.nvml.simmodel import SimProcess
 from migctl.nvml.simstate import SimState

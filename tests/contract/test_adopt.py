@@ -10,7 +10,7 @@ import pytest
 
 from migctl.core.record import JobState
 from migctl.engine.adopt import adopt
-from migctl.engine.decide import UpOptions
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import MigctlError
 from migctl.nvml.simstate import SimState
 from tests.support.fake_engine import Container, Killed

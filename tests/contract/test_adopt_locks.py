@@ -10,7 +10,7 @@ import pytest
 
 from migctl.core.adoption import Leftover
 from migctl.engine.adopt import adopt
-from migctl.engine.decide import UpOptions
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import Busy
 from migctl.host.lock import machine_lock
 from tests.support.fake_engine import Container, FakeEngine

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from migctl.core.record import Action
-from migctl.engine.decide import UpOptions
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import HostError, MigctlError, PartlyApplied
 from migctl.nvml.simstate import SimState
 from tests.support.world import World

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from migctl.core.record import JobState
-from migctl.engine.decide import UpOptions
 from migctl.engine.status import status
+from migctl.engine.upoptions import UpOptions
 from tests.support.fake_engine import EngineFault
 from tests.support.world import World
 

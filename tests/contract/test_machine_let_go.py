@@ -12,7 +12,7 @@ from migctl.core.events import Event, NoteEvent
 from migctl.core.plan import Plan
 from migctl.core.record import JobState
 from migctl.engine.converge import converge
-from migctl.engine.decide import UpOptions
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import MigctlError
 from migctl.host.lock import machine_lock
 from migctl.nvml.codes import Code

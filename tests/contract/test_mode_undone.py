@@ -11,8 +11,8 @@ import pytest
 from migctl.core.events import Event, NoteEvent
 from migctl.core.run import Run
 from migctl.engine.converge import UpResult, converge
-from migctl.engine.decide import UpOptions
 from migctl.engine.down import take_down
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import Busy, HostError, Interrupted, MigctlError, PartlyApplied
 from migctl.host.lock import machine_lock
 from migctl.nvml.codes import Code

@@ -11,7 +11,7 @@ import pytest
 from migctl.core.events import Event, Moment, StepEvent
 from migctl.core.record import Action
 from migctl.engine.converge import converge
-from migctl.engine.decide import UpOptions
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import MigctlError
 from migctl.nvml.simstate import SimState
 from tests.support.world import World

@@ -10,8 +10,8 @@ import pytest
 
 from migctl.core.record import JobState
 from migctl.core.settle import RESTARTED
-from migctl.engine.decide import UpOptions
 from migctl.engine.status import status
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import HostError, MigctlError
 from tests.support.world import World
 

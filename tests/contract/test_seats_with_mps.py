@@ -19,8 +19,8 @@ from migctl.core.events import Event, Moment, StepEvent
 from migctl.core.plan import MpsShare, Plan
 from migctl.core.record import Action, JobState
 from migctl.engine.converge import converge
-from migctl.engine.decide import UpOptions
 from migctl.engine.down import take_down
+from migctl.engine.upoptions import UpOptions
 from tests.support import mps
 from tests.support.world import EngineSession, World
 

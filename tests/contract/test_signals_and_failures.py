@@ -12,8 +12,8 @@ import pytest
 from migctl.core.events import Event, Moment, NoteEvent, StepEvent
 from migctl.core.record import Action
 from migctl.engine.converge import converge
-from migctl.engine.decide import UpOptions
 from migctl.engine.down import take_down
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import Interrupted, MigctlError, PartlyApplied
 from migctl.host.lock import machine_lock
 from migctl.nvml.codes import Code

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from migctl.core.record import JobState
-from migctl.engine.decide import UpOptions
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import Busy
 from tests.support.fake_engine import Container
 from tests.support.world import World

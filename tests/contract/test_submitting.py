@@ -12,8 +12,8 @@ from migctl.core.entries import Queue
 from migctl.core.events import Event
 from migctl.core.plan import Plan
 from migctl.core.submission import Submission
-from migctl.engine.decide import UpOptions
 from migctl.engine.queued import hold, release
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import Busy, MigctlError, PlanError
 from migctl.nvml.codes import Code
 from migctl.nvml.simstate import SimState

@@ -12,8 +12,8 @@ from pathlib import Path
 from migctl.core.choices import RuntimeName
 from migctl.core.plan import Plan
 from migctl.engine.converge import converge
-from migctl.engine.decide import UpOptions
 from migctl.engine.session import Session
+from migctl.engine.upoptions import UpOptions
 from tests.support.crashes import Site, until
 from tests.support.engines import BUSYBOX
 

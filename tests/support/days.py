@@ -15,7 +15,7 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from migctl.core.record import JobState
-from migctl.engine.decide import UpOptions
+from migctl.engine.upoptions import UpOptions
 from migctl.errors import MigctlError, PartlyApplied
 from migctl.nvml.codes import Code
 from migctl.nvml.simstate import SimState

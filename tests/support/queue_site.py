@@ -12,10 +12,10 @@ from migctl.core.events import Event
 from migctl.core.plan import Plan
 from migctl.core.record import JobState, Record
 from migctl.engine.converge import UpResult, converge
-from migctl.engine.decide import UpOptions
 from migctl.engine.session import Session
 from migctl.engine.supervise import supervise
 from migctl.engine.supervisor import bell_path
+from migctl.engine.upoptions import UpOptions
 from migctl.host.doorbell import Doorbell
 from migctl.host.paths import make_private
 from migctl.nvml.simmodel import SimInstance

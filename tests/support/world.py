@@ -23,12 +23,12 @@ from migctl.engine.adopt import AdoptResult, adopt
 from migctl.engine.advance import Memory, Turn, advance
 from migctl.engine.closing import close
 from migctl.engine.converge import UpResult, converge
-from migctl.engine.decide import UpOptions
 from migctl.engine.down import take_down
 from migctl.engine.observe import Look, look
 from migctl.engine.queued import waiting
 from migctl.engine.session import Session
 from migctl.engine.supervisor import bell_path
+from migctl.engine.upoptions import UpOptions
 from migctl.host.claims import Claim, read_claims
 from migctl.nvml.models import resolve_board
 from migctl.nvml.simmodel import SimGpu, SimInstance
