@@ -26,10 +26,8 @@ _CONFIGURATION = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
 )
 """Reasons of a container that cannot be made (pkg/kubelet/kuberuntime)."""
-NODES_OFFER = (
-    'kubectl get nodes -o jsonpath=\'{range .items[*]}{.metadata.name}{"  "}{.status.allocatable}{"\\n"}{end}\''
-)
-"""Shows which devices each node offers."""
+NODES_OFFER = "kubectl describe nodes | grep nvidia.com"
+"""Shows which devices the nodes offer."""
 
 # The scheduler's clauses (pkg/scheduler/framework/plugins), and what helps.
 _ADVICE: Sequence[tuple[re.Pattern[str], str]] = (

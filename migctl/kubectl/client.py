@@ -47,8 +47,12 @@ class Kubectl:
 
     @property
     def place(self) -> str:
-        """For people, and for the record of a run."""
-        return f"{self.context}/{self.namespace}"
+        """For people."""
+        return (
+            f"{self.context}/{self.namespace}"
+            if self.context or self.namespace
+            else "the cluster that kubectl has by itself"
+        )
 
     def surroundings(self) -> Surroundings:
         """The context of this name, else the present one, with its namespace.

@@ -144,7 +144,7 @@ SHORT = (
 WAITS = {
     "a device": (
         SHORT,
-        ("no node has nvidia.com/mig-1g.10gb free", "for ever where no node offers it", "kubectl get nodes"),
+        ("no node has nvidia.com/mig-1g.10gb free", "for ever where no node offers it", "kubectl describe nodes"),
     ),
     "CPUs": ("0/1 nodes are available: 1 Insufficient cpu.", ("Insufficient cpu", "fewer cpus")),
     "memory": ("0/1 nodes are available: 1 Insufficient memory.", ("a smaller mem_limit",)),
