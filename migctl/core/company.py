@@ -6,10 +6,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from migctl.core.mig import Profile
-from migctl.core.plan import ByMemory, GpuRequest, Job
 from migctl.core.record import Ownership, Record
+
+if TYPE_CHECKING:
+    from migctl.core.plan import GpuRequest, Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ def weight(compute_slices: int, seats: int) -> int:
 
 def instance_request(job: Job) -> GpuRequest:
     """What the job's instance has to be: one that several share holds the memory that each of them needs."""
+    from migctl.core.plan import ByMemory  # whoever only looks loads no plan
+
     if isinstance(job.request, ByMemory) and job.per_instance > 1:
         return ByMemory(job.request.memory_mib * job.per_instance)
     return job.request
