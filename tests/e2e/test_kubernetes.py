@@ -361,3 +361,33 @@ def test_a_grace_of_the_command_line_reaches_the_pods(program: Here, cluster: Ku
     program.run("down", "--timeout", "1").ended(0)
 
     assert cluster.names("Pod") == []
+
+
+def test_a_job_of_a_queue_waits_for_kueue_and_is_stopped_there(program: Here, cluster: KubernetesCluster) -> None:
+    program.plan(SWEEP.replace("engine: kubernetes\n", "engine: kubernetes\nkubernetes: {queue: gpus}\n"))
+    cluster.set(kueue=True)
+    program.up()
+    assert "Kueue has not let it in" in program.jobs()["baseline"]["reason"]
+    with cluster.changing() as state:
+        job = next(o for o in state["objects"] if o["metadata"]["name"] == "lr-sweep-baseline")
+        labels = {"kueue.x-k8s.io/job-uid": job["metadata"]["uid"]}
+        metadata = {"name": "job-baseline", "namespace": "lab", "labels": labels}
+        state["objects"].append({"kind": "Workload", "metadata": metadata, "spec": {"active": True}})
+
+    program.run("stop", "baseline").ended(0)
+
+    assert program.jobs()["baseline"]["state"] == "stopped"
+    assert [one["spec"] for one in cluster.objects("Workload")] == [{"active": False}]
+
+
+def test_a_log_is_followed_until_the_job_has_ended(program: Here, cluster: KubernetesCluster) -> None:
+    program.plan(SWEEP)
+    program.up()
+    cluster.say("lr-sweep-baseline", "one\n")
+    hand = threading.Timer(1.0, cluster.end, ("lr-sweep-baseline",), {"log": "one\n"})
+    hand.start()
+
+    done = program.run("logs", "-f", "baseline").ended(0)
+
+    hand.join()
+    assert done.out == "one\n"
