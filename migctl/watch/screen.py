@@ -92,7 +92,7 @@ class WatchScreen(App[int]):
         self._view: WatchView | None = None
         self._text: list[str] | None = None
         self._picture = Picture(self._draw)
-        self._busy = False
+        self._busy: set[str] = set()
 
     def compose(self) -> ComposeResult:
         """One picture."""
@@ -146,23 +146,23 @@ class WatchScreen(App[int]):
         elif order.do is Do.LOOK:
             self._board.ask_again()
         elif order.do is Do.READ_LOG:
-            self._in_thread(partial(log_of, self._session, order), self._take_log)
+            self._in_thread("log", partial(log_of, self._session, order), self._take_log)
         else:
             self._desk = replace(self._desk, answer=f"{order.do.value} {order.name} …")
-            self._in_thread(partial(done, self._session, order), self._take_answer)
+            self._in_thread(order.name, partial(done, self._session, order), self._take_answer)
 
-    def _in_thread(self, work: Callable[[], T], take: Callable[[T | MigctlError], None]) -> None:
-        """One thing at a time, and none of them keeps the application from ending."""
-        if self._busy:
+    def _in_thread(self, what: str, work: Callable[[], T], take: Callable[[T | MigctlError], None]) -> None:
+        """The same thing not twice at a time, and nothing keeps the application from ending."""
+        if what in self._busy:
             return
-        self._busy = True
+        self._busy.add(what)
 
         def run() -> None:
             try:
                 found: T | MigctlError = work()
             except MigctlError as error:
                 found = error
-            self._busy = False
+            self._busy.discard(what)
             if self.is_running:
                 self.call_from_thread(take, found)
 
