@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from migctl.core.cpuset import CpuSet
 from migctl.core.labels import LABEL
 from migctl.core.mig import MemorySlices, Placement
+from migctl.core.names import problem
 from migctl.core.observed import Observed, Unit
 from migctl.core.ownership import Standing, standing
 from migctl.core.record import JobState, Ownership, Record
+
+_UID = re.compile(r"[0-9]{1,10}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_LONGEST_GRACE_S = 366 * 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ class Leftover:
     def owner_uid(self) -> int:
         """Whose it says it is; -1 = it does not say."""
         text = self.labels.get(LABEL + "owner", "")
-        return int(text) if text.isdigit() else -1
+        return int(text) if _UID.fullmatch(text) else -1
 
 
 def record_of(leftover: Leftover) -> Record:
@@ -50,19 +57,16 @@ def record_of(leftover: Leftover) -> Record:
     said = {key.removeprefix(LABEL): value for key, value in leftover.labels.items() if key.startswith(LABEL)}
     try:
         placement = _placement(said["placement"])
-        spec = said["spec"]
-        if not isinstance(json.loads(spec), dict):
-            raise ValueError("spec is no object")
         record = Record(
-            run=said["run"],
-            job=said["job"],
-            attempt=int(said["attempt"]),
+            run=_name(said["run"]),
+            job=_name(said["job"]),
+            attempt=_whole(said["attempt"]),
             token=said["token"],
             runtime=leftover.runtime,
             strategy=said["strategy"],
             state=JobState.STARTING,
             digest="",
-            spec=spec,
+            spec=_spec(said["spec"]),
             gpu_uuid=said["gpu"] or None,
             profile=said["profile"] or None,
             profile_id=_number(said["profile-id"]),
@@ -70,8 +74,8 @@ def record_of(leftover: Leftover) -> Record:
             memory_mib=_number(said.get("memory", "")),
             cpus=CpuSet.parse(said["cpus"]),
             cores=_number(said.get("cores", "")) or 0,
-            num_workers=int(said["workers"]),
-            grace_s=float(said.get("grace", "60")),
+            num_workers=_whole(said["workers"]),
+            grace_s=_grace(said.get("grace", "60")),
             boot_id=said["boot"],
             instance=_ownership(said, placement),
             container_id=leftover.unit.handle,
@@ -127,8 +131,37 @@ def _placement(text: str) -> Placement | None:
     if not text:
         return None
     start, _, size = text.partition(":")
-    return Placement(int(start), MemorySlices(int(size)))
+    return Placement(_whole(start), MemorySlices(_whole(size)))
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text else None
+    return _whole(text) if text else None
+
+
+def _whole(text: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is no number")
+    return int(text)
+
+
+def _grace(text: str) -> float:
+    grace_s = float(text)
+    if not math.isfinite(grace_s) or not 0 <= grace_s <= _LONGEST_GRACE_S:
+        raise ValueError(f"{text[:40]!r} is no time to end in")
+    return grace_s
+
+
+def _name(text: str) -> str:
+    """Names become those of files and locks: whoever wrote the label must not choose others."""
+    if (why := problem(text)) is not None:
+        raise ValueError(f"the name {text[:40]!r} {why}")
+    return text
+
+
+def _spec(text: str) -> str:
+    try:
+        if isinstance(json.loads(text), dict):
+            return text
+    except RecursionError:
+        pass
+    raise ValueError("spec is no object")

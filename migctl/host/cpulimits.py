@@ -130,5 +130,5 @@ def _mounts(text: str) -> Iterator[_Mount]:
 def _read(path: Path) -> str | None:
     try:
         return path.read_text("utf-8", "replace").strip()
-    except OSError:
+    except (OSError, ValueError):  # a path with a NUL in it, from a file that is none of the kernel's
         return None

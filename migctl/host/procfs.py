@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from pathlib import Path
 
 from migctl.core.cpuset import CpuSet
@@ -14,6 +15,9 @@ from migctl.errors import HostError
 def own_affinity() -> CpuSet:
     """Logical CPUs that this process may run on; the cgroup's cpuset is already applied by the kernel."""
     return CpuSet(os.sched_getaffinity(0))
+
+
+_KIB = re.compile(r"([0-9]{1,15}) kB")
 
 
 def boot_id(root: Path = Path("/")) -> str:
@@ -40,7 +44,8 @@ def memory_total_mib(root: Path = Path("/")) -> int | None:
         name, _, value = line.partition(":")
         if name == "MemTotal":
             # "kB" in this file are KiB (proc(5)).
-            return int(value.split()[0]) // 1024
+            found = _KIB.fullmatch(value.strip())
+            return int(found[1]) // 1024 if found is not None else None
     return None
 
 

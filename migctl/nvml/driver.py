@@ -25,7 +25,9 @@ from migctl.nvml.errors import (
     no_such_gpu,
     nvml_error,
     still_there,
+    strange_answer,
 )
+from migctl.nvml.plausible import MOST_GPUS, Implausible, bounded
 from migctl.nvml.readers import Readers
 
 P = ParamSpec("P")
@@ -105,7 +107,7 @@ class Driver:
 
     def gpus(self) -> tuple[Gpu, ...]:
         """All GPUs in index order. One that fails, or does not answer in time, is left out and told by `failures`."""
-        count = self._do("counting the GPUs", None, self._nvml.nvmlDeviceGetCount)
+        count = self._do("counting the GPUs", None, lambda: bounded(self._nvml.nvmlDeviceGetCount(), MOST_GPUS, "GPUs"))
         found, failed = self._readers.read({index: partial(self._gpu_at, index) for index in range(count)})
         self._failures = tuple(failed[index] for index in range(count) if index in failed)
         return tuple(found[index] for index in range(count) if index in found)
@@ -339,6 +341,8 @@ class Driver:
             return function(*args, **kwargs)
         except self._nvml.NVMLError as error:
             raise self._refused(error, doing, gpu) from error
+        except Implausible as error:
+            raise strange_answer(error, doing=doing, gpu=gpu) from error
 
     def _refused(self, error: Exception, doing: str, gpu: str | None) -> MigctlError:
         return nvml_error(code_of(error), call=call_of(error), doing=doing, gpu=gpu)

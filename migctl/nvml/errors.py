@@ -144,6 +144,17 @@ def nvml_error(code: int, *, call: str, doing: str, gpu: str | None = None) -> M
     )
 
 
+def strange_answer(what: Exception, *, doing: str, gpu: str | None = None) -> HostError:
+    """The driver answered what cannot be: nothing is concluded from it."""
+    return HostError(
+        "driver-answer",
+        f"{doing}: the NVIDIA driver's answer makes no sense: {what}",
+        where=gpu_word(gpu) if gpu is not None else None,
+        hint="nvidia-smi; dmesg | grep NVRM; update the NVIDIA driver",
+        data={"gpu": gpu} if gpu is not None else None,
+    )
+
+
 def no_mig(gpu: str, product: str) -> HostError:
     """MIG was asked of a GPU whose driver says that it has none."""
     display = "RTX PRO" in product

@@ -18,6 +18,7 @@ from migctl.core.mig import (
 )
 from migctl.nvml.api import Handle, Nvml
 from migctl.nvml.codes import ENGINE_PROFILE_SHARED, PROFILE_LIMIT, Code, code_of
+from migctl.nvml.plausible import MOST_OF_ONE_GPU, bounded
 
 NEEDS_ROOT: Final = "needs root"
 WITHOUT_NAMES: Final = (Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH)
@@ -74,9 +75,9 @@ def read_instances(nvml: Nvml, handle: Handle, uuid: str, known: Known) -> tuple
     names = {profile.id: profile.name for profile in known.profiles[uuid]}
     found: list[Instance] = []
     for profile in known.profiles[uuid]:
-        room, count = (nvml.c_nvmlGpuInstance_t * max(1, profile.max_instances))(), c_uint()
+        room, count = (nvml.c_nvmlGpuInstance_t * _room(profile.max_instances))(), c_uint()
         nvml.nvmlDeviceGetGpuInstances(handle, profile.id, room, byref(count))
-        for i in range(count.value):
+        for i in range(bounded(count.value, len(room), "instances of a profile")):
             info = nvml.nvmlGpuInstanceGetInfo(room[i])
             found.append(
                 Instance(
@@ -94,7 +95,7 @@ def read_instances(nvml: Nvml, handle: Handle, uuid: str, known: Known) -> tuple
 def mig_devices(nvml: Nvml, handle: Handle) -> list[Handle]:
     """Handles of all MIG devices of a GPU."""
     devices: list[Handle] = []
-    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+    for index in range(bounded(nvml.nvmlDeviceGetMaxMigDeviceCount(handle), MOST_OF_ONE_GPU, "MIG devices")):
         try:
             devices.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
         except nvml.NVMLError as error:
@@ -146,7 +147,7 @@ def compute_instance(nvml: Nvml, handle: Handle) -> ComputeInstance:
 
 def text(value: object) -> str:
     """What pynvml calls a string: some of its versions give bytes."""
-    return value.decode() if isinstance(value, bytes) else str(value)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _both(nvml: Nvml, handle: Handle, uuid: str, known: Known) -> tuple[tuple[Instance, ...], Gap | None]:
@@ -213,12 +214,17 @@ def _compute_profile_info(nvml: Nvml, instance: Handle, index: int) -> Any:
         return nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(instance, index, ENGINE_PROFILE_SHARED, version=1)
 
 
+def _room(most: int) -> int:
+    return max(1, bounded(most, MOST_OF_ONE_GPU, "instances of a profile"))
+
+
 def _compute_instances(
     nvml: Nvml, instance: Handle, uuid: str, profile_id: int, known: Known
 ) -> tuple[ComputeInstance, ...]:
     found: list[ComputeInstance] = []
     for profile in compute_profiles(nvml, instance, uuid, profile_id, known):
-        room, count = (nvml.c_nvmlComputeInstance_t * max(1, profile.max_instances))(), c_uint()
+        room, count = (nvml.c_nvmlComputeInstance_t * _room(profile.max_instances))(), c_uint()
         nvml.nvmlGpuInstanceGetComputeInstances(instance, profile.id, room, byref(count))
-        found += [compute_instance(nvml, room[i]) for i in range(count.value)]
+        there = bounded(count.value, len(room), "compute instances of a profile")
+        found += [compute_instance(nvml, room[i]) for i in range(there)]
     return tuple(sorted(found, key=lambda compute: compute.ci_id))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from ctypes import byref, c_uint
 from typing import Any, Final
 
@@ -10,8 +11,10 @@ from migctl.core.mig import ComputeSlices, Gpu, GpuProcess, MemorySlices, MigMod
 from migctl.nvml.api import Handle, Nvml
 from migctl.nvml.codes import FIELD_RESETLESS_MIG, NO_INSTANCE, PROFILE_LIMIT, Code, code_of
 from migctl.nvml.listing import NEEDS_ROOT, WITHOUT_NAMES, Known, list_instances, mig_devices, text
+from migctl.nvml.plausible import MOST_OF_ONE_GPU, Implausible, bounded, checked
 
 _MIB: Final = 1 << 20
+_BUS_ID: Final = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
 _NO_SUCH_VALUE: Final = (
     Code.NOT_SUPPORTED,
     Code.NO_PERMISSION,
@@ -26,6 +29,7 @@ def read_gpu(nvml: Nvml, handle: Handle, index: int, uuid: str, known: Known) ->
 
     Raises:
         NVMLError: the GPU does not answer the questions that every GPU answers.
+        Implausible: it answers what cannot be.
     """
     mig = read_mode(nvml, handle)
     profiles = known.profiles.get(uuid, ()) if mig else ()
@@ -33,7 +37,7 @@ def read_gpu(nvml: Nvml, handle: Handle, index: int, uuid: str, known: Known) ->
         profiles = known.profiles[uuid] = read_profiles(nvml, handle)
     instances, gap = list_instances(nvml, handle, uuid, known) if mig and mig.current else ((), None)
     processes, processes_reason = _processes(nvml, handle, mig)
-    return Gpu(
+    gpu = Gpu(
         index=index,
         uuid=uuid,
         name=text(nvml.nvmlDeviceGetName(handle)),
@@ -49,6 +53,7 @@ def read_gpu(nvml: Nvml, handle: Handle, index: int, uuid: str, known: Known) ->
         processes=processes,
         processes_reason=processes_reason,
     )
+    return checked(gpu)
 
 
 def read_mode(nvml: Nvml, handle: Handle) -> MigMode | None:
@@ -99,8 +104,10 @@ def read_profiles(nvml: Nvml, handle: Handle) -> tuple[Profile, ...]:
 
 def sysfs_address(bus_id: str) -> str:
     """NVML's `00000000:3B:00.0` as sysfs writes it: `0000:3b:00.0`."""
-    domain, _, rest = bus_id.lower().partition(":")
-    return f"{int(domain, 16):04x}:{rest}"
+    found = _BUS_ID.fullmatch(bus_id.lower())
+    if found is None:
+        raise Implausible(f"the PCI address {bus_id[:40]!r}")
+    return f"{int(found[1], 16):04x}:{found[2]}"
 
 
 def _processes(nvml: Nvml, handle: Handle, mig: MigMode | None) -> tuple[tuple[GpuProcess, ...], str | None]:
@@ -157,13 +164,18 @@ def _placements(nvml: Nvml, handle: Handle, profile_id: int) -> tuple[Placement,
     count = c_uint()
     try:
         nvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, profile_id, None, byref(count))
-        room = (nvml.c_nvmlGpuInstancePlacement_t * max(1, count.value))()
+        room = (nvml.c_nvmlGpuInstancePlacement_t * max(1, _placed(count.value)))()
         nvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, profile_id, room, byref(count))
+        bounded(count.value, len(room), "placements")
     except nvml.NVMLError as error:
         if code_of(error) not in (*_NO_SUCH_VALUE, Code.INVALID_ARGUMENT):
             raise
         return ()
     return tuple(sorted(Placement(room[i].start, MemorySlices(room[i].size)) for i in range(count.value)))
+
+
+def _placed(count: int) -> int:
+    return bounded(count, MOST_OF_ONE_GPU, "placements")
 
 
 def _memory_mib(nvml: Nvml, handle: Handle, profiles: tuple[Profile, ...]) -> int:

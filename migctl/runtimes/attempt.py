@@ -25,8 +25,9 @@ from migctl.core.observed import Unit
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError
 from migctl.runtimes import proc
+from migctl.runtimes.attempt_records import EXIT, LAUNCH, MOST_BYTES, PID, parsed
 
-LAUNCH, LOCK, PID, LOG, EXIT = "launch.json", "lock", "pid.json", "log", "exit.json"
+LOCK, LOG = "lock", "log"
 FRESH = ".new"
 """Behind the name of a record that is not whole yet."""
 START_DEADLINE_S = 30.0
@@ -55,22 +56,28 @@ class Attempt:
         return fd
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """A record; `None` when it was not written (or not wholly, which a rename excludes)."""
+        """A record; `None` when it was not written (or not wholly, which a rename excludes).
+
+        Raises:
+            HostError: something else is in its place.
+        """
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe in its place is not waited for
         try:
-            fd = os.open(f"{self.folder}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(f"{self.folder}/{name}", flags)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise HostError("unreadable", f"{name} cannot be read: {error.strerror}", where=self.folder) from None
+        there = os.fstat(fd)
+        if not stat.S_ISREG(there.st_mode) or there.st_size > MOST_BYTES:
+            os.close(fd)
+            raise HostError("unreadable", f"{name} is no file of a job's", where=self.folder)
         with os.fdopen(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise HostError("unreadable", f"{name} is no file", where=self.folder)
             text = file.read()
         try:
-            record = json.loads(text)
+            return parsed(name, text)
         except ValueError:
             raise HostError("unreadable", f"{name} holds no record", where=self.folder) from None
-        return record if isinstance(record, dict) else None
 
     def write(self, name: str, record: Mapping[str, object]) -> None:
         """A record, whole or not at all, as the folder's owner's file (0600)."""
@@ -103,7 +110,8 @@ class Attempt:
         """
         folder = self._open()
         try:
-            fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fd = os.open(LOCK, flags, 0o600, dir_fd=folder)
             _give(fd, folder)
         except OSError as error:
             raise _unwritten(error, "lock cannot be made", self.folder) from None
@@ -124,7 +132,7 @@ class Attempt:
     def held(self) -> bool:
         """Whether a shim (or a start under way) holds the lock."""
         try:
-            fd = os.open(f"{self.folder}/{LOCK}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(f"{self.folder}/{LOCK}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return False
         try:

@@ -237,7 +237,8 @@ class Containers:
         with engine_errors(engine.endpoint):
             listed = engine.client.containers(all=True, filters={"label": list(labels)})
         found = each(self._inspect, [c["Id"] for c in listed if is_ours(c["Labels"])])
-        return [data for data in found if data is not None]
+        # What is inspected is asked once more: only with its own labels is it ours.
+        return [data for data in found if data is not None and is_ours(data["Config"].get("Labels"))]
 
     def foreign(self, known: Recorded | None = None) -> list[ForeignContainer]:
         """Running containers of others, with their cpusets; those that we made and no record knows any more count as well."""
@@ -271,7 +272,7 @@ class Containers:
         data = self._inspect(handle)
         if data is None:
             return None
-        labels = data["Config"]["Labels"]
+        labels = data["Config"].get("Labels")
         if not is_ours(labels) or data["Id"] != handle:
             raise HostError(
                 "not-ours", f"container {handle} was not made by migctl, so it is not touched", where=handle

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from migctl.errors import Busy, HostError, MigctlError, PlanError, Where
 from migctl.runtimes.endpoint import Endpoint
+from migctl.runtimes.engine_answers import Strange
 from migctl.runtimes.socket_client import Refused
 from migctl.runtimes.stuck import STUCK
 
@@ -228,6 +229,13 @@ def engine_errors(endpoint: Endpoint, where: Where | str | None = None) -> Itera
         raise
     except Refused as error:
         raise translate(error.status, error.explanation, where=where) from error
+    except Strange as error:
+        raise HostError(
+            "engine-answer",
+            f"what listens at {endpoint.url} ({endpoint.source}) does not answer as a container engine does: {error}",
+            where=endpoint.url,
+            hint="docker version; set DOCKER_HOST to another engine, or do without: --runtime process",
+        ) from error
     except Exception as error:
         # The SDK's own classes are asked for only when something of it was raised: loading it takes a quarter of a second.
         import docker.errors

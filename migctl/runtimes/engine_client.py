@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 POOL_SIZE = 32
 """Connections kept open: more than the threads that ever use them at once."""
 _TIMEOUT_S = 60
+_NUMBER = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
 NEWEST_API = (1, 45)
 """The newest API that this program was written for; docker 7.x of the SDK has the same default."""
 
@@ -112,8 +114,8 @@ def _api_version(version: Mapping[str, Any], endpoint: Endpoint) -> str:
 
 
 def _number(text: object) -> tuple[int, int]:
-    major, _, minor = str(text or "").partition(".")
-    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)
+    found = _NUMBER.fullmatch(str(text or ""))
+    return (int(found[1]), int(found[2])) if found is not None else (0, 0)
 
 
 def _tls(files: Tls) -> TLSConfig:

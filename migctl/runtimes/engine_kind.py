@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
+_NUMBERS = re.compile(r"([0-9]{0,6})(?:\.([0-9]{1,6}))?(?![0-9])")
 USE_LOCAL_ENGINE = (
     "use the engine of this machine: DOCKER_HOST=unix:///var/run/docker.sock, or docker context use default"
 )
@@ -24,9 +26,8 @@ def is_desktop(version: Mapping[str, Any]) -> bool:
 
 def version_of(version: Mapping[str, Any]) -> tuple[int, int]:
     """First two numbers of the engine's version, 0 where it does not say."""
-    first, _, rest = str(version.get("Version", "")).partition(".")
-    second = rest.partition(".")[0]
-    return (int(first) if first.isdigit() else 0, int(second) if second.isdigit() else 0)
+    found = _NUMBERS.match(str(version.get("Version", "")))
+    return (int(found[1] or 0), int(found[2] or 0)) if found is not None else (0, 0)
 
 
 def where_else(url: str, version: Mapping[str, Any]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from io import FileIO
@@ -44,9 +46,15 @@ def follow_log(path: str, *, tail: int | None, writer: int | None) -> Iterator[b
 def _opened(path: str, tail: int | None) -> FileIO | None:
     """The log where its last `tail` lines begin; `None` where there is none."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        why = "it is a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
+        raise HostError("unreadable", f"the log cannot be read: {why}", where=path) from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise HostError("unreadable", "the log cannot be read: it is no file", where=path)
     file = FileIO(fd, "rb")
     if tail is not None:
         file.seek(_tail_start(fd, tail))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,11 +78,16 @@ def opened(pid: int, descriptor: int) -> str:
 
 
 def owner(pid: int) -> int:
-    """Its user; -1 when it is gone."""
+    """Its real user, which no process can choose; -1 when it is gone.
+
+    Not the owner of /proc/PID: that is root for all that may not be dumped, and a process may say so of itself (prctl(2)).
+    """
     try:
-        return (PROC / str(pid)).stat().st_uid
+        text = (PROC / str(pid) / "status").read_text(errors="replace")
     except OSError:
         return -1
+    found = re.search(r"^Uid:\t([0-9]+)\t", text, re.MULTILINE)
+    return int(found[1]) if found else -1
 
 
 def is_in_this_namespace(pid: int) -> bool:

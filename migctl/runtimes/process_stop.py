@@ -19,8 +19,11 @@ from migctl.runtimes.stuck import KILL_DEADLINE_S, process_stuck
 _POLL_S = 0.1
 
 
-def stop_process(attempt: Attempt, grace_s: float, hurry: threading.Event | None) -> None:
+def stop_process(attempt: Attempt, grace_s: float, hurry: threading.Event | None, *, uid: int | None = None) -> None:
     """SIGTERM, `grace_s` seconds, SIGKILL; `hurry` skips the rest of the grace. Ended or gone already is fine.
+
+    Args:
+        uid: where root acts for somebody: whose process alone is signalled, whatever that user's files say it is.
 
     Raises:
         Busy: a process does not die.
@@ -37,6 +40,7 @@ def stop_process(attempt: Attempt, grace_s: float, hurry: threading.Event | None
     orphans = [] if attempt.held() else _below(unit.pid)
     try:
         if main is not None:
+            _check_owner(unit.pid, uid)
             _signal(main, signal.SIGTERM)
             _ended_or_hurried(main, grace_s, hurry)
             orphans += [] if attempt.held() else _below(unit.pid)
@@ -53,7 +57,7 @@ def stop_process(attempt: Attempt, grace_s: float, hurry: threading.Event | None
                 os.close(fd)
 
 
-def stop_bare(bare: Bare, grace_s: float, hurry: threading.Event | None) -> None:
+def stop_bare(bare: Bare, grace_s: float, hurry: threading.Event | None, *, uid: int | None = None) -> None:
     """The same for a job of which nothing but its process is known.
 
     Raises:
@@ -67,6 +71,7 @@ def stop_bare(bare: Bare, grace_s: float, hurry: threading.Event | None) -> None
     whole = proc.open_pidfd(*shim) if shim is not None else None
     below = _below(bare.pid) if whole is None else []
     try:
+        _check_owner(bare.pid, uid)
         _signal(main, signal.SIGTERM)
         _ended_or_hurried(main, grace_s, hurry)
         below += _below(bare.pid) if whole is None else []
@@ -80,6 +85,20 @@ def stop_bare(bare: Bare, grace_s: float, hurry: threading.Event | None) -> None
         for fd in (main, whole, *below):
             if fd is not None:
                 os.close(fd)
+
+
+def _check_owner(pid: int | None, uid: int | None) -> None:
+    """Its descriptor is open already, so that it is this very process that is asked for its user."""
+    if uid is None or pid is None:
+        return
+    owner = proc.owner(pid)
+    if owner not in (uid, -1):
+        raise HostError(
+            "not-permitted",
+            f"process {pid} is uid {owner}'s and no job of uid {uid}: it is left alone, whatever the job's files say",
+            where=f"process {pid}",
+            hint=f"ps -o user,args -p {pid}",
+        )
 
 
 def _signal(pidfd: int, number: signal.Signals) -> None:

@@ -22,7 +22,7 @@ from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt, disk_full
 from migctl.runtimes.bare import Bare
 from migctl.runtimes.logfile import ended_within, follow_log, read_log, write_log
 from migctl.runtimes.process_stop import stop_bare, stop_process
-from migctl.runtimes.program import caller_environment, find_program, home_of, resolve_user
+from migctl.runtimes.program import caller_environment, find_program, home_of, resolve_user, sudo_uid
 from migctl.runtimes.readback import Found, cpus_of
 from migctl.runtimes.shim_start import REFUSE, read_answer, send_task, started_shim
 from migctl.runtimes.strays import CARRIED, carried, living
@@ -209,10 +209,11 @@ class Processes:
             Busy: a process does not even die of SIGKILL; pid and wait channel are in the message.
         """
         bare = Bare.of(handle)
+        uid = sudo_uid(self.environ)
         if bare is not None:
-            stop_bare(bare, grace_s, hurry)
+            stop_bare(bare, grace_s, hurry, uid=uid)
         else:
-            stop_process(Attempt(handle), grace_s, hurry)
+            stop_process(Attempt(handle), grace_s, hurry, uid=uid)
 
     def wait(self, handle: str, timeout_s: float | None = None) -> Unit | None:
         """Block until the shim, or where it was killed the main process, has ended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from migctl.errors import HostError, PlanError, Where
 
 _OF_THE_SHELL = ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "PYTHONPATH")
 _ANCESTORS = 6
+_UID = re.compile(r"[0-9]{1,10}")
+_LARGEST_ID = 2**32 - 2
+"""uid_t and gid_t have 32 bits, and all ones mean "no change" (chown(2))."""
 _OWN_ENVIRONMENT = "activate its environment before migctl, or give the whole path"
 
 
@@ -40,6 +44,12 @@ def caller_environment(environ: Mapping[str, str]) -> Mapping[str, str]:
         return environ
     taken = {k: v for k, v in shell.items() if k in _OF_THE_SHELL or k.startswith("CONDA_")}
     return {**environ, **taken}
+
+
+def sudo_uid(environ: Mapping[str, str]) -> int | None:
+    """For whom root acts under sudo; `None` where nobody acts for another."""
+    text = environ.get("SUDO_UID", "")
+    return int(text) if os.geteuid() == 0 and _UID.fullmatch(text) and int(text) else None
 
 
 def environment_of_sudo(pid: int) -> dict[str, str] | None:
@@ -115,16 +125,20 @@ def resolve_user(user: str | None, *, where: Where | str) -> Identity | None:
     if user is None:
         return None
     name, _, group = user.partition(":")
+    number, group_number = _id(name), _id(group)
     try:
-        entry = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
-    except KeyError:
+        entry = pwd.getpwnam(name) if number is None else pwd.getpwuid(number)
+    except (KeyError, ValueError):  # a name with a NUL is none of the system's
         entry = None
-    if entry is None and not name.isdigit():
+    uid = number if number is not None else entry.pw_uid if entry is not None else None
+    if uid is None:
         raise PlanError("no-user", f"there is no user {name!r} on this machine", where=where, data={"user": user})
-    uid = int(name) if name.isdigit() else entry.pw_uid if entry else 0
     try:
-        gid = int(group) if group.isdigit() else grp.getgrnam(group).gr_gid if group else entry.pw_gid if entry else uid
-    except KeyError:
+        if group_number is not None:
+            gid = group_number
+        else:
+            gid = grp.getgrnam(group).gr_gid if group else entry.pw_gid if entry is not None else uid
+    except (KeyError, ValueError):
         raise PlanError(
             "no-group", f"there is no group {group!r} on this machine", where=where, data={"user": user}
         ) from None
@@ -141,6 +155,11 @@ def resolve_user(user: str | None, *, where: Where | str) -> Identity | None:
         return None
     groups = os.getgrouplist(entry.pw_name, gid) if entry else [gid]
     return Identity(uid, gid, tuple(groups))
+
+
+def _id(text: str) -> int | None:
+    """A uid or gid; `None` for what is a name, or no number that the system has."""
+    return int(text) if _UID.fullmatch(text) and int(text) <= _LARGEST_ID else None
 
 
 def home_of(uid: int) -> dict[str, str]:

@@ -14,6 +14,18 @@ from io import BytesIO
 from typing import Any, BinaryIO
 from urllib.parse import quote, urlencode
 
+from migctl.runtimes.engine_answers import (
+    CONTAINER,
+    IMAGE,
+    INFO,
+    LISTED,
+    VERSION,
+    Strange,
+    all_checked,
+    checked,
+    needed,
+)
+
 _TIMEOUT_S = 60.0
 _CHUNK = 1 << 16
 
@@ -60,20 +72,22 @@ class SocketClient:
 
     def version(self) -> Any:  # noqa: ANN401 -- JSON
         """What the engine is, and which API versions it speaks."""
-        return self._json("GET", "/version")
+        return checked(self._json("GET", "/version"), VERSION, "its version")
 
     def info(self) -> Any:  # noqa: ANN401 -- JSON
         """What the engine's host is like."""
-        return self._json("GET", "/info")
+        return checked(self._json("GET", "/info"), INFO, "its description")
 
     def containers(self, *, all: bool = False, filters: Mapping[str, object] | None = None) -> Any:  # noqa: A002, ANN401 -- the SDK's
         """Containers in short, running ones or all."""
         query = {"all": int(all)} | ({"filters": json.dumps(filters)} if filters else {})
-        return self._json("GET", f"/containers/json?{urlencode(query)}")
+        listed = all_checked(self._json("GET", f"/containers/json?{urlencode(query)}"), LISTED, "container")
+        return [{**needed(one, "Id"), "Labels": one.get("Labels")} for one in listed]
 
     def inspect_container(self, handle: str) -> Any:  # noqa: ANN401 -- JSON
         """A container in full."""
-        return self._json("GET", f"/containers/{quote(handle, safe='')}/json")
+        found = checked(self._json("GET", f"/containers/{quote(handle, safe='')}/json"), CONTAINER, "a container")
+        return needed(found, "Id", "Name", "Config", "HostConfig", "State")
 
     def images(self) -> Any:  # noqa: ANN401 -- JSON
         """All images in short."""
@@ -81,7 +95,7 @@ class SocketClient:
 
     def inspect_image(self, name: str) -> Any:  # noqa: ANN401 -- JSON
         """An image in full."""
-        return self._json("GET", f"/images/{quote(name, safe='/:@')}/json")
+        return needed(checked(self._json("GET", f"/images/{quote(name, safe='/:@')}/json"), IMAGE, "an image"), "Id")
 
     def create_container_from_config(self, config: Mapping[str, object], name: str) -> Any:  # noqa: ANN401 -- JSON
         """Make a container."""
@@ -135,7 +149,11 @@ class SocketClient:
         return self._json("GET", f"/exec/{made}/json").get("ExitCode"), text
 
     def _json(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:  # noqa: ANN401 -- JSON
-        return json.loads(self._ask(method, path, body))
+        answer = self._ask(method, path, body)
+        try:
+            return json.loads(answer)
+        except (ValueError, RecursionError) as error:
+            raise Strange(f"what it says of {path.partition('?')[0]} is no JSON") from error
 
     def _ask(
         self,

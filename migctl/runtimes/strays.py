@@ -49,9 +49,10 @@ def living() -> list[Leftover]:
         if shim_of(words) is not None:
             main = _main_of(pid)
             labels = _labels(pid)
-            if main is not None and labels is not None:
+            one = _leftover(main, labels) if main is not None and labels is not None else None
+            if main is not None and one is not None:
                 watched.add(main.pid)
-                found.append(_leftover(main, labels))
+                found.append(one)
         elif words:
             others.append(pid)
     return [*found, *(one for pid in others if pid not in watched and (one := _orphan(pid)) is not None)]
@@ -71,13 +72,17 @@ def _main_of(shim: int) -> Bare | None:
 
 
 def _labels(shim: int) -> dict[str, str] | None:
+    """What it carries, as far as it can be believed: anybody can start what looks like a supervisor, but only as himself."""
     try:
         labels = json.loads(proc.environ(shim).get(CARRIED, ""))
     except (ValueError, RecursionError):
-        return None  # anybody can start a process that looks like a shim
+        return None
     if not isinstance(labels, dict) or not all(labels.get(LABEL + key) for key in ("run", "job", "token")):
         return None
-    return {str(key): str(value) for key, value in labels.items()}
+    told = {str(key): str(value) for key, value in labels.items()}
+    owner = proc.owner(shim)
+    # Root's own supervisors watch for others under sudo until they have become those.
+    return told if owner == 0 else {**told, LABEL + "owner": str(owner)}
 
 
 def _orphan(pid: int) -> Leftover | None:
@@ -95,7 +100,12 @@ def _orphan(pid: int) -> Leftover | None:
     return _leftover(Bare(pid, stat.start_ticks), labels, folder=log["folder"])
 
 
-def _leftover(main: Bare, labels: Mapping[str, str], folder: str = "") -> Leftover:
+def _leftover(main: Bare, labels: Mapping[str, str], folder: str = "") -> Leftover | None:
+    """`None`: what it carries is not what migctl gives."""
+    try:
+        cpus = CpuSet.parse(labels.get(LABEL + "cpus", ""))
+    except ValueError:
+        return None
     unit = Unit(
         handle=main.handle,
         run=labels[LABEL + "run"],
@@ -106,6 +116,6 @@ def _leftover(main: Bare, labels: Mapping[str, str], folder: str = "") -> Leftov
         pid_start=main.start_ticks,
         reason=FILES_GONE,
         started_at=proc.started_at(main.start_ticks),
-        cpus=CpuSet.parse(labels.get(LABEL + "cpus", "")),
+        cpus=cpus,
     )
     return Leftover(unit, str(main.pid), labels, runtime="process", folder=folder)

@@ -36,12 +36,14 @@ def main() -> int:
     ask.add_argument("--healthy", type=int, default=3600, help="seconds that ten healthy programs are watched (3600)")
     ask.add_argument("--queue", type=int, default=500, help="short jobs through seven places while all is killed (500)")
     ask.add_argument("--docker-queue", type=int, default=200, help="the same with real containers (200; root)")
+    ask.add_argument("--fuzz", type=int, default=2_000_000, help="inputs that others could write (2000000)")
     ask.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = ask.parse_args()
     if given.worker:
         days(given.sequences, given.steps, given.seed)
         return 0
     found = _on_all_cores(given.sequences, given.steps, given.seed) if given.sequences else 0
+    found |= _fuzz(given.fuzz, given.seed) if given.fuzz else 0
     with tempfile.TemporaryDirectory() as folder:
         from tests.support import watched
 
@@ -92,6 +94,21 @@ def _on_all_cores(sequences: int, steps: int, number: int) -> int:
     print(
         f"random days: {sequences} of up to {steps} steps, seeds {number} to {number + cores - 1}, {cores} processes, "
         f"{took_s:.0f} s ({1000 * took_s * cores / sequences:.0f} ms each): "
+        + (f"{failed} of the processes found a fault" if failed else "no fault")
+    )
+    return failed
+
+
+def _fuzz(inputs: int, number: int) -> int:
+    """A process for each core, each with a seed of its own; each prints what it tried. Returns how many found something."""
+    cores = len(os.sched_getaffinity(0))
+    began = time.monotonic()
+    words = [sys.executable, "-m", "tests.support.fuzz", "--inputs", str(-(-inputs // cores))]
+    workers = [subprocess.Popen([*words, "--seed", str(number + n)]) for n in range(cores)]
+    failed = sum(worker.wait() != 0 for worker in workers)
+    took_s = time.monotonic() - began
+    print(
+        f"fuzz: {inputs} inputs, seeds {number} to {number + cores - 1}, {took_s:.0f} s: "
         + (f"{failed} of the processes found a fault" if failed else "no fault")
     )
     return failed
