@@ -18,6 +18,7 @@ from migctl.engine.planning import Elsewhere
 from migctl.engine.session import Session
 from migctl.errors import HostError, PlanError
 from migctl.render.exported import Exporter, heading
+from migctl.render.withheld import Withheld
 
 _CLUSTERS = {"slurm": EngineName.SLURM, "kubernetes": EngineName.KUBERNETES}
 
@@ -121,17 +122,22 @@ def _slurm(
     from migctl.engine.exporting import cluster_turns, gres_devices, node_layout
     from migctl.render.gres_conf import counted, gres_conf
     from migctl.render.slurm import sbatch_scripts, submission
+    from migctl.render.withheld import withheld
 
     node, found = cluster_turns(session, plan, elsewhere)
     above = heading(f"plan {plan.name} for Slurm", exporter.version, losses)
     types = {profile: plan.slurm.gres_type(profile) for profile in profiles(turn.group for turn in found)}
     counts = counted(node_layout(plan, node))
     site = gres_conf(types, counts, gres_devices(session, elsewhere)) if types else []
-    scripts = sbatch_scripts(plan, found, above[:1])
-    whole = submission(scripts, (*above, *site))
+    hidden = withheld(plan.jobs)
+    secrets = _secrets(
+        hidden, "Secrets are not written here; sbatch hands them on from the environment of whoever submits:"
+    )
+    scripts = sbatch_scripts(plan, found, (*above[:1], *secrets), hidden=hidden)
+    whole = submission(scripts, (*above, *secrets, *site), hidden)
     return {
         "": whole,
-        "submit.sh": submission(scripts, (*above, *site)),
+        "submit.sh": whole,
         **{f"{script.name}.sbatch": script.text for script in scripts},
     }
 
@@ -141,15 +147,24 @@ def _kubernetes(
 ) -> Mapping[str, str]:
     from migctl.engine.exporting import cluster_turns, product
     from migctl.render.kubernetes import manifest_text, manifests
+    from migctl.render.kubernetes_pod import secret_name
+    from migctl.render.withheld import withheld
 
     node, found = cluster_turns(session, plan, elsewhere)
-    objects = manifests(plan, found, exporter, product=product(node))
+    hidden = withheld(plan.jobs)
+    objects = manifests(plan, found, exporter, product=product(node), hidden=hidden)
+    made = f"kubectl create secret generic {secret_name(plan)} --from-env-file=FILE"
     above = (
         *heading(f"plan {plan.name} for Kubernetes", exporter.version, losses),
         "kubectl apply -f THIS-FILE; kubectl get jobs,pods -l app.kubernetes.io/part-of=" + plan.name,
         "The kubelet pins whole CPUs only with cpuManagerPolicy: static; without it the limit still holds.",
+        *_secrets(hidden, f"Secrets are not written here; make them first, with {made}, in whose lines stand:"),
     )
     return {f"{plan.name}.yaml": manifest_text(objects, above)}
+
+
+def _secrets(hidden: Withheld, head: str) -> tuple[str, ...]:
+    return (head, *(f"    {line}" for line in hidden.told)) if hidden.told else ()
 
 
 def _tell(common: Common, plan: Plan, losses: Sequence[Lost]) -> None:

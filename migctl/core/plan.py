@@ -175,6 +175,8 @@ class Job:
     entrypoint: tuple[str, ...] | None = None
     environment: tuple[tuple[str, str], ...] = ()
     """In the file's order, `env_file` values first; later wins is already applied."""
+    from_files: tuple[str, ...] = ()
+    """Names of the variables that an `env_file` gave: their values are secrets, whatever they are called."""
     volumes: tuple[Volume, ...] = ()
     ports: tuple[Port, ...] = ()
     network_mode: str | None = None

@@ -11,8 +11,8 @@ from operator import attrgetter
 from migctl.core.cpuset import CpuSet
 from migctl.core.plan import Job
 
-# Where a job stands in the file says nothing about what it is.
-_PLACE = frozenset({"where", "places", "keys", "origin"})
+# Where a job, or a value of it, stands says nothing about what it is.
+_PLACE = frozenset({"where", "places", "keys", "origin", "from_files"})
 # When it runs, and whether once more, can change while it waits or runs: it stays the same job.
 _TURN = frozenset({"needs", "stage", "priority", "retries", "retry_on", "timeout_s", "expect_s", "resumable"})
 _NAMES = tuple(field.name for field in fields(Job) if field.name not in _PLACE | _TURN)

@@ -11,7 +11,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,13 +175,12 @@ def _still(descriptor: int, path: Path) -> bool:
 
 
 def _sign(descriptor: int, path: Path, user: str | None) -> None:
-    words = [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else ["migctl"]
     uid = os.getuid()
     holder = {
         "pid": os.getpid(),
         "uid": uid,
         "user": user or _user(uid),
-        "command": shlex.join(words)[:200],
+        "command": shlex.join(_words(sys.argv))[:200],
         "since": time.time(),
     }
     try:
@@ -189,6 +188,12 @@ def _sign(descriptor: int, path: Path, user: str | None) -> None:
         os.pwrite(descriptor, json.dumps(holder).encode(), 0)
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
+
+
+def _words(argv: Sequence[str]) -> list[str]:
+    """The command as everybody may read it, also when it has ended: what a job is given on its line is nobody's business."""
+    words = [Path(argv[0]).name, *argv[1:]] if argv else ["migctl"]
+    return words[:2] if words[1:2] in (["run"], ["exec"]) else words
 
 
 def _held(descriptor: int, name: str, sleep: Callable[[float], None]) -> Busy:

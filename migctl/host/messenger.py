@@ -51,9 +51,15 @@ def _post(url: str, text: str) -> None:
             pass
     except HTTPError as error:
         error.close()  # it is also the answer, and holds the connection
-        raise _not_told(url.partition("?")[0], f"{error.code} {error.reason}") from None
+        raise _not_told(_shown(url), f"{error.code} {error.reason}") from None
     except (URLError, HTTPException, OSError, ValueError) as error:
-        raise _not_told(url.partition("?")[0], str(error)) from error
+        raise _not_told(_shown(url), str(error)) from error
+
+
+def _shown(url: str) -> str:
+    """The webhook as messages and logs name it: path, query and password are what lets anybody write to it."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2].partition('?')[0]}/…"
 
 
 def _not_told(whom: str, why: str) -> HostError:

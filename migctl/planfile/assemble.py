@@ -67,6 +67,7 @@ def job(draft: Draft, needs: tuple[str, ...], setting: Setting) -> Job:
             "delete one of the two",
         )
     _check_labels(draft, report)
+    variables = setting.environments.of(draft)
     return Job(
         name=draft.name,
         origin=draft.origin,
@@ -98,7 +99,8 @@ def job(draft: Draft, needs: tuple[str, ...], setting: Setting) -> Job:
         pull_policy="missing" if model.pull_policy in (None, "if_not_present") else model.pull_policy,
         command=command,
         entrypoint=entrypoint,
-        environment=setting.environments.of(draft),
+        environment=variables.values,
+        from_files=variables.from_files,
         volumes=_volumes(draft, setting) if container else (),
         ports=ports,
         network_mode=model.network_mode,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from migctl.core.handover import HANDED
@@ -22,6 +23,15 @@ _GPU = re.compile(
 _NAME = re.compile(r"[^\s=]+")
 
 
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """What a job finds in its environment."""
+
+    values: tuple[tuple[str, str], ...]
+    from_files: tuple[str, ...]
+    """Names of those that an `env_file` gave."""
+
+
 class Environments:
     """Reads each file once, whatever number of jobs names it."""
 
@@ -35,21 +45,23 @@ class Environments:
         """The variables of `.env` beside the plan; none where there is no such file."""
         path = absolute(".env", self._folder, self._environ)
         try:
-            source = read(Path(path), ".env", kind="file")
+            source = read(Path(path), ".env", kind="file", private=True)
         except PlanError as error:
             if error.id != "file-not-found":
                 self._report.add(error)
             return {}
         return {one.name: one.value for one in parse(source, self._report, self._environ) if one.value is not None}
 
-    def of(self, draft: Draft) -> tuple[tuple[str, str], ...]:
+    def of(self, draft: Draft) -> Variables:
         """All variables of a job, in order; a later one wins and keeps the first one's place."""
         found: dict[str, str] = {}
+        from_files: dict[str, None] = {}
         for file in draft.model.env_file or ():
             for one in self._variables(file.path, file.offset, required=file.required):
                 value = self._environ.get(one.name) if one.value is None else one.value
                 if value is not None:
                     found[one.name] = value
+                    from_files[one.name] = None
         node = draft.nodes.get("environment")
         for name, value in (draft.model.environment or {}).items():
             offset = _offset(node, name)
@@ -57,6 +69,7 @@ class Environments:
                 self._report.error(refused.id, refused.message, offset, refused.hint)
                 continue
             taken = self._environ.get(name) if value is None else value
+            from_files.pop(name, None)
             if taken is None:
                 self._report.notice(
                     "variable-not-set",
@@ -75,7 +88,7 @@ class Environments:
                     _offset(node, name),
                     f"there are {', '.join(HANDED)}",
                 )
-        return tuple(found.items())
+        return Variables(tuple(found.items()), tuple(from_files))
 
     def _variables(self, name: str, offset: int, *, required: bool) -> tuple[Variable, ...]:
         key = (name, required)
@@ -90,7 +103,7 @@ class Environments:
             self._report.error(refused.id, f"env_file {refused.message}", offset, refused.hint)
             return ()
         try:
-            source = read(Path(path), name, kind="env_file")
+            source = read(Path(path), name, kind="env_file", private=True)
         except PlanError as error:
             if error.id != "file-not-found":
                 self._report.add(error)

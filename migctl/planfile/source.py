@@ -10,6 +10,7 @@ from bisect import bisect_right
 from difflib import get_close_matches
 from pathlib import Path
 
+from migctl.core.secrets import concealed, without_values
 from migctl.errors import PlanError, Where
 
 LARGEST_BYTES = 1 << 20
@@ -25,13 +26,20 @@ _PATIENCE_S = 1.0
 
 
 class Source:
-    """A text and its name in messages; turns offsets into places."""
+    """A text and its name in messages; turns offsets into places, whose lines are told without the secrets in them.
 
-    __slots__ = ("_starts", "name", "text")
+    Args:
+        text: all of it.
+        name: of the file, as the user named it.
+        private: its lines are variables, none of whose values is told.
+    """
 
-    def __init__(self, text: str, name: str) -> None:
+    __slots__ = ("_shown", "_starts", "name", "text")
+
+    def __init__(self, text: str, name: str, *, private: bool = False) -> None:
         self.text = text
         self.name = name
+        self._shown = without_values if private else concealed
         self._starts: list[int] | None = None
 
     @property
@@ -51,7 +59,7 @@ class Source:
         excerpt = self.text[start:end].rstrip(_BREAKS)
         if len(excerpt) > _LONGEST_EXCERPT:
             excerpt = excerpt[:_LONGEST_EXCERPT] if column <= _LONGEST_EXCERPT else ""
-        return Where(self.name, line, column, excerpt)
+        return Where(self.name, line, column, self._shown(excerpt))
 
     def line(self, offset: int) -> int:
         """The number of the line that a character stands in, from 1."""
@@ -63,8 +71,14 @@ class Source:
         return start if found < 0 else found
 
 
-def read(path: Path, name: str, *, kind: str = "plan file") -> Source:
+def read(path: Path, name: str, *, kind: str = "plan file", private: bool = False) -> Source:
     """Read a text file of limited size, or a pipe (`<(…)` of a shell) that somebody writes to.
+
+    Args:
+        path: the file.
+        name: of it in messages.
+        kind: what it is in messages.
+        private: as of `Source`.
 
     Raises:
         PlanError: it is not there, not readable, too large or not UTF-8 text, or a pipe without a writer.
@@ -89,7 +103,7 @@ def read(path: Path, name: str, *, kind: str = "plan file") -> Source:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise PlanError("file-unreadable", f"the {kind} {name} cannot be read: {reason}", where=name) from None
-    return decode(data, name, kind=kind)
+    return decode(data, name, kind=kind, private=private)
 
 
 def _without_waiting(path: str, flags: int) -> int:
@@ -133,8 +147,8 @@ def _nearest(path: Path, name: str) -> str:
     )
 
 
-def decode(data: bytes, name: str, *, kind: str = "plan file") -> Source:
-    """Bytes to text.
+def decode(data: bytes, name: str, *, kind: str = "plan file", private: bool = False) -> Source:
+    """Bytes to text; arguments as of `read`.
 
     Raises:
         PlanError: over 1 MiB, not UTF-8, or with control characters.
@@ -158,16 +172,16 @@ def decode(data: bytes, name: str, *, kind: str = "plan file") -> Source:
             where=Where(name, line, column),
             hint="save it as UTF-8",
         ) from None
-    return checked(text, name, kind=kind)
+    return checked(text, name, kind=kind, private=private)
 
 
-def checked(text: str, name: str, *, kind: str = "plan file") -> Source:
+def checked(text: str, name: str, *, kind: str = "plan file", private: bool = False) -> Source:
     """Text without byte order mark and without characters that YAML does not allow.
 
     Raises:
         PlanError: there is a control character or a lone surrogate, or it is over 1 MiB.
     """
-    source = Source(text.removeprefix("\ufeff"), name)
+    source = Source(text.removeprefix("\ufeff"), name, private=private)
     if found := _NOT_YAML.search(source.text):
         where = source.where(found.start())
         place = Where(name, where.line, where.column, _NOT_YAML.sub("\ufffd", where.excerpt))

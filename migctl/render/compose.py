@@ -12,6 +12,7 @@ from migctl.core.rounds import Rounds
 from migctl.core.yaml_text import Noted, Value, document
 from migctl.render.exported import Exporter, device_variables, handed, heading, published, resolved, seconds, shm, size
 from migctl.render.nvidia_smi import by_gpu, create_line, destroy_lines
+from migctl.render.withheld import WHY, Withheld, withheld
 
 OOM_SCORE_ADJ = 500
 Plain = Callable[[str], str]
@@ -27,22 +28,34 @@ def compose_file(rounds: Rounds, lost: Iterable[Lost], exporter: Exporter) -> st
         exporter: who containers run as where the job names no user.
     """
     variables = device_variables(rounds.rounds)
+    hidden = withheld(a.job for a in rounds.assignments)
     services: dict[str, Value] = {}
     for number, round_ in enumerate(rounds.rounds, 1):
         for a in round_:
-            services[a.job.name] = _service(a, rounds, variables.get(a.job.name), number, exporter)
+            services[a.job.name] = _service(a, rounds, variables.get(a.job.name), number, exporter, hidden.of(a.job))
     whole: dict[str, Value] = {"name": _project(rounds.plan.name), "services": services}
     if named := _volumes(a.job for a in rounds.assignments):
         whole["volumes"] = named
     above = heading(
         f"plan {rounds.plan.name} for Docker Compose v2, planned for {rounds.machine}", exporter.version, lost
     )
-    return document(whole, (*above, "", *_instructions(rounds, variables)))
+    return document(whole, (*above, "", *_secrets(hidden), *_instructions(rounds, variables)))
 
 
 def _project(name: str) -> str:
     """Compose's names of projects: small letters, digits, `-` and `_`."""
     return re.sub(r"[^a-z0-9_-]", "-", name.lower()).lstrip("-_") or "plan"
+
+
+def _secrets(hidden: Withheld) -> list[str]:
+    """Compose takes them from its own environment, or from .env beside the file."""
+    if not hidden.told:
+        return []
+    return [
+        "Secrets are not written here; give them in the environment, or in the file .env beside this one (chmod 600):",
+        *(f"    {line}" for line in hidden.told),
+        "",
+    ]
 
 
 def _instructions(rounds: Rounds, variables: Mapping[str, str]) -> list[str]:
@@ -78,7 +91,14 @@ def _told(a: Assignment) -> str:
     return a.profile.name if a.placement is None else f"{a.profile.name} at memory slice {a.placement.start}"
 
 
-def _service(a: Assignment, rounds: Rounds, variable: str | None, round_: int, exporter: Exporter) -> Value:
+def _service(
+    a: Assignment,
+    rounds: Rounds,
+    variable: str | None,
+    round_: int,
+    exporter: Exporter,
+    hidden: Mapping[str, str],
+) -> Value:
     job = a.job
     device = a.instance_uuid or rounds.names[a.gpu_uuid]
     if variable:
@@ -86,8 +106,9 @@ def _service(a: Assignment, rounds: Rounds, variable: str | None, round_: int, e
         device = f"${{{variable}:?{_told(a)}}}" if round_ == 1 else f"${{{variable}:-}}"
     mark = "MIGCTL-DEVICE-OF-THIS-SERVICE"
     told = handed(a, rounds.plan, container=True, device=mark, user=exporter.name)
-    own = {name: "".join(resolved((value,), told)) for name, value in job.environment}
+    own = {name: "".join(resolved((value,), told)) for name, value in job.environment if name not in hidden}
     variables = {**told, **own}
+    secrets = {name: f"${{{given}:?{WHY}}}" for name, given in hidden.items()}
 
     def plain(text: str) -> str:
         """Compose's own variables begin with a dollar: every other dollar is doubled."""
@@ -100,7 +121,7 @@ def _service(a: Assignment, rounds: Rounds, variable: str | None, round_: int, e
         if words is not None:
             service[key] = [plain(word) for word in resolved(words, told)]
     service |= {
-        "environment": {name: plain(value) for name, value in variables.items()},
+        "environment": {**{name: plain(value) for name, value in variables.items()}, **secrets},
         "cpuset": str(a.cpu.cpus),
         "shm_size": size(shm(a)),
         "init": True,

@@ -18,7 +18,9 @@ from migctl.render.exported import Exporter
 from migctl.render.kubernetes_marks import Marks
 from migctl.render.kubernetes_pod import pod_spec
 from migctl.render.kubernetes_values import annotations_of, dns_name, label_value
+from migctl.render.withheld import Withheld
 
+_NOTHING_WITHHELD = Withheld()
 LONGEST_NAME = 52
 """Of a Job: its pods' host names add `-` and an index, and are at most 63 characters long."""
 PART_OF = "app.kubernetes.io/part-of"
@@ -26,7 +28,13 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
 def manifests(
-    plan: Plan, turns: Sequence[Turn], exporter: Exporter, *, product: str = "", marks: Marks | None = None
+    plan: Plan,
+    turns: Sequence[Turn],
+    exporter: Exporter,
+    *,
+    product: str = "",
+    marks: Marks | None = None,
+    hidden: Withheld = _NOTHING_WITHHELD,
 ) -> tuple[Value, ...]:
     """Every object, in the order in which they are applied.
 
@@ -36,6 +44,7 @@ def manifests(
         exporter: whose pods run as him where a job names no user.
         product: product name of the nodes' GPUs, for `single`, where it is known.
         marks: for what migctl itself applies; `None`: for an export.
+        hidden: values that come from a Secret.
 
     Raises:
         PlanError: it cannot be said, or the device plugin's strategy has to be told.
@@ -48,7 +57,7 @@ def manifests(
     made: list[Value] = list(claims.values()) if plan.kubernetes.dra else []
     for turn in turns:
         waits = tuple(_wait(link, names) for link in turn.after) if marks is None else ()
-        made.append(Noted(_job(plan, turn, names[turn.group.name], exporter, product, marks), above=waits))
+        made.append(Noted(_job(plan, turn, names[turn.group.name], exporter, product, marks, hidden), above=waits))
     return tuple(made)
 
 
@@ -142,7 +151,9 @@ def job_names(plan: Plan, groups: Sequence[Group], taken: Collection[str] = ()) 
     return found
 
 
-def _job(plan: Plan, turn: Turn, name: str, exporter: Exporter, product: str, marks: Marks | None) -> Value:
+def _job(
+    plan: Plan, turn: Turn, name: str, exporter: Exporter, product: str, marks: Marks | None, hidden: Withheld
+) -> Value:
     group, job, settings = turn.group, turn.group.first, plan.kubernetes
     held = marks is not None and group.name in marks.held
     labels: dict[str, Value] = {
@@ -176,7 +187,7 @@ def _job(plan: Plan, turn: Turn, name: str, exporter: Exporter, product: str, ma
     template: dict[str, Value] = {"labels": dict(labels)}
     if told := annotations_of(job.labels):
         template["annotations"] = told
-    pod = pod_spec(plan, group, exporter, _devices(group, plan), _selector(group, settings, product))
+    pod = pod_spec(plan, group, exporter, _devices(group, plan), _selector(group, settings, product), hidden)
     spec["template"] = {"metadata": template, "spec": pod}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 

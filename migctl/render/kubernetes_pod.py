@@ -14,7 +14,8 @@ from migctl.errors import PlanError
 from migctl.render.at_start import share_script
 from migctl.render.exported import Exporter, argv
 from migctl.render.kubernetes_values import dns_name, literal, quantity, too_many
-from migctl.render.shell_words import is_name, word, words
+from migctl.render.shell_words import is_name, word
+from migctl.render.withheld import WHY, Withheld
 
 _CONTAINER = "job"
 _MOST_BYTES = 1 << 20
@@ -22,7 +23,12 @@ _PULL = {"missing": "IfNotPresent", "always": "Always", "never": "Never"}
 
 
 def pod_spec(
-    plan: Plan, group: Group, exporter: Exporter, devices: Mapping[str, Value], selector: Mapping[str, str]
+    plan: Plan,
+    group: Group,
+    exporter: Exporter,
+    devices: Mapping[str, Value],
+    selector: Mapping[str, str],
+    hidden: Withheld,
 ) -> dict[str, Value]:
     """The pod's specification.
 
@@ -32,6 +38,7 @@ def pod_spec(
         exporter: who the pod runs as where the job names no user.
         devices: extended resources, or `claim`: the name of a ResourceClaimTemplate.
         selector: labels of the nodes.
+        hidden: values that come from the plan's Secret.
 
     Raises:
         PlanError: there is no command to set variables for.
@@ -57,7 +64,7 @@ def pod_spec(
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": math.ceil(job.stop_grace_period_s),
         **{key: value for key, value in optional.items() if value},
-        "containers": [_container(plan, group, exporter, devices, mounts)],
+        "containers": [_container(plan, group, exporter, devices, mounts, hidden)],
         "volumes": volumes,
         # Nodes with GPUs are commonly tainted so (GKE by itself); the admission plugin ExtendedResourceToleration adds the same.
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
@@ -65,23 +72,28 @@ def pod_spec(
 
 
 def _container(
-    plan: Plan, group: Group, exporter: Exporter, devices: Mapping[str, Value], mounts: list[Value]
+    plan: Plan,
+    group: Group,
+    exporter: Exporter,
+    devices: Mapping[str, Value],
+    mounts: list[Value],
+    hidden: Withheld,
 ) -> dict[str, Value]:
     job = group.first
     container: dict[str, Value] = {"name": _CONTAINER, "image": job.image, "imagePullPolicy": _PULL[job.pull_policy]}
-    script = _script(group)
+    script = _script(group, hidden)
     if script is not None:
         # One text for each job: a single one of more than 128 KiB cannot be given to a program (execve(2), MAX_ARG_STRLEN).
         whole: list[Value] = ["sh", "-c", Lines(script)]
         if group.array:
-            whole += ["job", *map(Lines, _members(group))]
+            whole += ["job", *map(Lines, _members(group, hidden))]
         if job.entrypoint is not None:
             container["command"] = whole
         else:
             container["args"] = Noted(whole, above=("behind the image's own entry point, if it has one",))
     if job.working_dir:
         container["workingDir"] = job.working_dir
-    container["env"] = _environment(plan, group, exporter, counted=script is not None)
+    container["env"] = _environment(plan, group, exporter, hidden, counted=script is not None)
     # Equal requests and limits with whole CPUs: only then the kubelet's static CPU manager pins (policy_static.go).
     amounts: dict[str, Value] = {"cpu": str(group.cpus)}
     given = () if group.memory_given else ("no mem_limit in the plan: an estimate for the processes and /dev/shm",)
@@ -102,7 +114,7 @@ def _container(
     return container
 
 
-def _script(group: Group) -> str | None:
+def _script(group: Group, hidden: Withheld) -> str | None:
     """What the container runs; `None`: the image's own command, with numbers as planned."""
     if not any(argv(job) for job in group.members):
         if group.array and len({job.environment for job in group.members}) > 1:
@@ -118,35 +130,41 @@ def _script(group: Group) -> str | None:
     text += "case ${NVIDIA_VISIBLE_DEVICES-} in MIG-*) MIGCTL_MIG_UUID=$NVIDIA_VISIBLE_DEVICES ;; *) MIGCTL_MIG_UUID= ;; esac\n"
     text += "export MIGCTL_MIG_UUID\n"
     if not group.array:
-        return text + _member(group.first) + 'exec "$@"\n'
+        return text + _member(group.first, hidden) + 'exec "$@"\n'
     return (
         text
         + '# Behind this script stands the text of each index.\nshift "$JOB_COMPLETION_INDEX"\neval "$1"\nexec "$@"\n'
     )
 
 
-def _members(group: Group) -> list[str]:
+def _members(group: Group, hidden: Withheld) -> list[str]:
     """Variables and command of each index.
 
     Raises:
         PlanError: together they are more than an API server keeps in one object (etcd: 1.5 MiB).
     """
-    texts = [_member(job) for job in group.members]
+    texts = [_member(job, hidden) for job in group.members]
     if sum(map(len, texts)) > _MOST_BYTES:
         raise too_many(group)
     return texts
 
 
-def _member(job: Job) -> str:
+def _member(job: Job, hidden: Withheld) -> str:
     """Kubernetes would replace `$(NAME)` in the job's own words; in ours it finds no name of a variable."""
+    given = hidden.of(job)
+
+    def assigned(name: str, value: str) -> str:
+        return f'"${{{given[name]}:?{WHY}}}"' if name in given else word(literal(value))
+
     lines = [f"export MIGCTL_JOB={word(job.name)}"]
-    lines += [f"export {name}={word(literal(value))}" for name, value in job.environment if is_name(name)]
-    odd = [f"{name}={value}" for name, value in job.environment if not is_name(name)]
-    lines.append(f"set -- {words(map(literal, [*(['env', *odd] if odd else []), *argv(job)]))}")
+    lines += [f"export {name}={assigned(name, value)}" for name, value in job.environment if is_name(name)]
+    odd = [f"{word(literal(name))}={assigned(name, value)}" for name, value in job.environment if not is_name(name)]
+    words = [*(["env", *odd] if odd else []), *(word(literal(text)) for text in argv(job))]
+    lines.append(f"set -- {' '.join(words)}")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _environment(plan: Plan, group: Group, exporter: Exporter, *, counted: bool) -> list[Value]:
+def _environment(plan: Plan, group: Group, exporter: Exporter, hidden: Withheld, *, counted: bool) -> list[Value]:
     """What is known beforehand; with a script the rest is counted there."""
     job = group.first
     fixed = {"MIGCTL_RUN": plan.name, "MIGCTL_ATTEMPT": "1", "MIGCTL_PROFILE": group.profile or ""}
@@ -163,13 +181,28 @@ def _environment(plan: Plan, group: Group, exporter: Exporter, *, counted: bool)
             "MIGCTL_NUM_WORKERS": str(group.num_workers),
         }
         fixed |= {
-            name: value for name, value in job.environment if not any(isinstance(p, Reference) for p in parts(value))
+            name: value
+            for name, value in job.environment
+            if name not in hidden.of(job) and not any(isinstance(p, Reference) for p in parts(value))
         }
     entries: list[Value] = [{"name": name, "value": literal(value)} for name, value in fixed.items()]
+    # With a script each job of the group gives its own variables their values, from these.
+    kept = [
+        {variable: variable for variable in hidden.of(one).values()} if counted else hidden.of(one)
+        for one in group.members
+    ]
+    for name, variable in {name: variable for found in kept for name, variable in found.items()}.items():
+        reference: dict[str, Value] = {"name": secret_name(plan), "key": variable}
+        entries.append({"name": name, "valueFrom": {"secretKeyRef": reference}})
     if counted:
         limit: dict[str, Any] = {"resourceFieldRef": {"resource": "limits.cpu"}}
         entries.append({"name": "MIGCTL_CPU_LIMIT", "valueFrom": limit})
     return entries
+
+
+def secret_name(plan: Plan) -> str:
+    """Of the Secret with the plan's values that are not written into the manifests."""
+    return dns_name(f"{plan.name}-secrets")
 
 
 def _volumes(group: Group) -> tuple[list[Value], list[Value]]:

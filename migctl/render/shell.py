@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import ceil
 
 from migctl.core.allocation import Assignment
@@ -12,7 +12,8 @@ from migctl.core.plan import Job, Volume
 from migctl.core.rounds import Rounds
 from migctl.render.exported import Exporter, argv, handed, heading, published, resolved, shm, size
 from migctl.render.nvidia_smi import profile_tuple
-from migctl.render.shell_words import comment, word, words, wrapped
+from migctl.render.shell_words import comment, is_name, word, words, wrapped
+from migctl.render.withheld import WHY, Withheld, withheld
 
 _DEVICE = "${MIGCTL_MIG_UUID}"
 OOM_SCORE_ADJ = 500
@@ -105,13 +106,24 @@ def shell_script(rounds: Rounds, lost: Iterable[Lost], exporter: Exporter) -> st
         lines.append(comment(f"The containers stay, with their logs, until: docker rm {names}"))
     else:
         lines.append("# What the processes write goes to NAME.log in this folder.")
-    text = "\n".join(lines) + "\n" + _FUNCTIONS
+    hidden = withheld(a.job for a in rounds.assignments)
+    text = "\n".join([*lines, *_secrets(hidden)]) + "\n" + _FUNCTIONS
     for number, round_ in enumerate(rounds.rounds, 1):
         if len(rounds.rounds) > 1:
             text += f"\n# round {number} of {len(rounds.rounds)}\n"
-        text += "".join(f"\n{_job(a, rounds, exporter)}" for a in round_)
+        text += "".join(f"\n{_job(a, rounds, exporter, hidden.of(a.job))}" for a in round_)
         text += "\nwait_for_all\n" + ("take_away\n" if made else "")
     return f'{text}[ -z "$failed" ]\n'
+
+
+def _secrets(hidden: Withheld) -> list[str]:
+    """They come from the environment of whoever runs the script, and it ends at once where one is missing."""
+    if not hidden.told:
+        return []
+    lines = [comment("Secrets are not written here; they come from the environment:")]
+    lines += [comment(f"    {line}") for line in hidden.told]
+    lines += [f': "${{{variable}:?{WHY}}}"' for variable in hidden.variables]
+    return [*lines, f"export {' '.join(hidden.variables)}"]
 
 
 def _rights(made: bool, docker: bool) -> str:
@@ -124,13 +136,14 @@ def _unit(rounds: Rounds, job: Job) -> str:
     return f"{rounds.plan.name}-{job.name}" if rounds.plan.runtime is RuntimeName.DOCKER else job.name
 
 
-def _job(a: Assignment, rounds: Rounds, exporter: Exporter) -> str:
+def _job(a: Assignment, rounds: Rounds, exporter: Exporter, hidden: Mapping[str, str]) -> str:
     """The lines of one job: its device, then its start."""
     job = a.job
     gpu = rounds.names[a.gpu_uuid]
     told = f"{a.profile.name} on GPU {gpu}, " if a.profile is not None else f"GPU {gpu}, "
     lines = [comment(f"{job.name}: {told}CPUs {a.cpu.cpus}, {a.cpu.num_workers} workers")]
-    start = _container(a, rounds, exporter) if rounds.plan.runtime is RuntimeName.DOCKER else _process(a, rounds)
+    docker = rounds.plan.runtime is RuntimeName.DOCKER
+    start = _container(a, rounds, exporter, hidden) if docker else _process(a, rounds, hidden)
     conditions = []
     if job.needs:
         conditions.append(f"succeeded {words(_unit(rounds, one) for one in rounds.plan.jobs if one.name in job.needs)}")
@@ -163,9 +176,12 @@ def _variables(a: Assignment, rounds: Rounds, exporter: Exporter | None) -> dict
     return {**told, **own}
 
 
-def _container(a: Assignment, rounds: Rounds, exporter: Exporter) -> str:
+def _container(a: Assignment, rounds: Rounds, exporter: Exporter, hidden: Mapping[str, str]) -> str:
     job = a.job
     variables = _variables(a, rounds, exporter)
+    # By its name alone docker takes a variable from its own environment: on its command line everybody could read it.
+    renamed = {name: given for name, given in hidden.items() if given != name and is_name(name)}
+    odd = {name: given for name, given in hidden.items() if not is_name(name)}
     options = [
         f"--name {word(_unit(rounds, job))}",
         f'--gpus "\\"device={_device(a, rounds)}\\""',
@@ -178,13 +194,16 @@ def _container(a: Assignment, rounds: Rounds, exporter: Exporter) -> str:
         f"--stop-timeout {max(1, ceil(job.stop_grace_period_s))}",
         *([] if job.user == "image" else [f"--user {word(job.user or exporter.ids)}"]),
         *_options(job),
-        *(f"--env {word(f'{name}={value}')}" for name, value in variables.items()),
+        *(f"--env {word(f'{name}={value}')}" for name, value in variables.items() if name not in hidden),
+        *(f"--env {name}" for name in hidden if name not in odd),
+        *(f'--env {word(name)}="=${given}"' for name, given in odd.items()),
     ]
     entrypoint, *before = job.entrypoint or ("",)
     if job.entrypoint is not None:
         options.append(f"--entrypoint {word(*resolved((entrypoint,), variables))}")
     command = resolved((*before, *(job.command or ())), variables)
-    line = wrapped("docker run --detach", [*options, word(job.image or ""), *map(word, command)])
+    before_it = "".join(f'{name}="${given}" ' for name, given in renamed.items())
+    line = wrapped(f"{before_it}docker run --detach", [*options, word(job.image or ""), *map(word, command)])
     unit = _unit(rounds, job)
     return f'{line} >/dev/null &&\nrunning="$running {unit}" || failed="$failed {unit}"'
 
@@ -217,11 +236,12 @@ def _mount(volume: Volume) -> str:
     return ",".join('"' + field.replace('"', '""') + '"' if set(field) & set(',"\n') else field for field in fields)
 
 
-def _process(a: Assignment, rounds: Rounds) -> str:
+def _process(a: Assignment, rounds: Rounds, hidden: Mapping[str, str]) -> str:
     job = a.job
     variables = {**_variables(a, rounds, None), "CUDA_VISIBLE_DEVICES": _device(a, rounds)}
     limit = [f"timeout --kill-after={max(1, ceil(job.stop_grace_period_s))} {job.timeout_s:g}"] if job.timeout_s else []
-    settings = [word(f"{name}={value}") for name, value in variables.items()]
+    settings = [word(f"{name}={value}") for name, value in variables.items() if name not in hidden]
+    settings += [f'{word(name)}="=${given}"' for name, given in hidden.items() if given != name]
     command = map(word, resolved(argv(job), variables))
     line = wrapped("    exec $session env", [*settings, *limit, f"taskset -c {a.cpu.cpus}", *command])
     where = word(job.working_dir or rounds.plan.folder)

@@ -14,10 +14,12 @@ from migctl.core.handover import THREAD_VARIABLES
 from migctl.core.plan import Job, Plan
 from migctl.render.at_start import share_script
 from migctl.render.exported import argv
-from migctl.render.shell_words import comment, here_document, is_name, word, words
+from migctl.render.shell_words import comment, here_document, is_name, word
 from migctl.render.slurm_container import run_lines
 from migctl.render.slurm_telling import at_begin, first_lines
+from migctl.render.withheld import WHY, Withheld
 
+NOTHING_WITHHELD = Withheld()
 _SHARE = ("MIGCTL_CPUSET", "MIGCTL_CPUS", "MIGCTL_NUM_WORKERS")
 _TOLD = ("MIGCTL_RUN", "MIGCTL_JOB", "MIGCTL_ATTEMPT", "MIGCTL_PROFILE", "MIGCTL_MIG_UUID", *_SHARE)
 
@@ -39,6 +41,7 @@ def sbatch_scripts(
     *,
     told: str = "",
     attempts: Mapping[str, int] | None = None,
+    hidden: Withheld = NOTHING_WITHHELD,
 ) -> tuple[Script, ...]:
     """A script for each group, in an order in which they can be submitted.
 
@@ -48,12 +51,22 @@ def sbatch_scripts(
         above: comment lines that every script begins with.
         told: the folder in which each job writes down that it began and how it ended; nothing = nowhere.
         attempts: job → number of its attempt, where that is not the first.
+        hidden: values that come from the environment of the submission.
     """
     urgent = max((turn.group.first.priority for turn in turns), default=0)
-    return tuple(Script(t.group.name, _script(plan, t, above, urgent, told, attempts or {}), t.after) for t in turns)
+    several = attempts or {}
+    return tuple(Script(t.group.name, _script(plan, t, above, urgent, told, several, hidden), t.after) for t in turns)
 
 
-def _script(plan: Plan, turn: Turn, above: Sequence[str], urgent: int, told: str, attempts: Mapping[str, int]) -> str:
+def _script(
+    plan: Plan,
+    turn: Turn,
+    above: Sequence[str],
+    urgent: int,
+    told: str,
+    attempts: Mapping[str, int],
+    hidden: Withheld,
+) -> str:
     group = turn.group
     own = frozenset(name for job in group.members for name, _ in job.environment)
     several = f"{len(group.members)} jobs as an array" if group.array else "one job"
@@ -65,7 +78,7 @@ def _script(plan: Plan, turn: Turn, above: Sequence[str], urgent: int, told: str
     text = "\n".join(lines) + "\n\n" + share_script(group, own, limited=False) + _device_and_run(plan, group)
     names = sorted({*_TOLD, *_more(group), *(n for n in THREAD_VARIABLES if n not in own), "PYTHON_CPU_COUNT"})
     names += [name for name in dict.fromkeys(n for job in group.members for n, _ in job.environment) if is_name(name)]
-    text += _members(group, attempts)
+    text += _members(group, attempts, hidden)
     text += run_lines(container_of(plan), group, tuple(dict.fromkeys(names)))
     text += at_begin() if told else ""
     return text + _attempts(group.first) + 'exit "$code"\n'
@@ -130,30 +143,37 @@ def _device_and_run(plan: Plan, group: Group) -> str:
     )
 
 
-def _members(group: Group, attempts: Mapping[str, int]) -> str:
+def _members(group: Group, attempts: Mapping[str, int], hidden: Withheld) -> str:
     """A function that sets the variables of this member and its command as the positional parameters."""
     if not group.array:
         return (
             "\n# The job's own variables and its command.\nprepare() {\n"
-            + _member(group.first, "    ", attempts)
+            + _member(group.first, "    ", attempts, hidden)
             + "}\n"
         )
     cases = "".join(
-        f"    {number})\n{_member(job, '        ', attempts)}        ;;\n" for number, job in enumerate(group.members)
+        f"    {number})\n{_member(job, '        ', attempts, hidden)}        ;;\n"
+        for number, job in enumerate(group.members)
     )
     head = '\n# The variables and the command of each member of the array.\nprepare() {\n    case "$SLURM_ARRAY_TASK_ID" in\n'
     return f"{head}{cases}    esac\n}}\n"
 
 
-def _member(job: Job, indent: str, attempts: Mapping[str, int]) -> str:
+def _member(job: Job, indent: str, attempts: Mapping[str, int], hidden: Withheld) -> str:
+    given = hidden.of(job)
     lines = [f"export MIGCTL_JOB={word(job.name)}"]
     if before := attempts.get(job.name, 1) - 1:
         lines.append(f"MIGCTL_ATTEMPT=$((MIGCTL_ATTEMPT + {before}))")
-    odd = [f"{name}={value}" for name, value in job.environment if not is_name(name)]
-    lines += [f"export {name}={word(value)}" for name, value in job.environment if is_name(name)]
-    command = words([*(["env", *odd] if odd else []), *argv(job)])
+    lines += [f"export {name}={assigned(name, value, given)}" for name, value in job.environment if is_name(name)]
+    odd = [f"{word(name)}={assigned(name, value, given)}" for name, value in job.environment if not is_name(name)]
+    command = " ".join([*(["env", *odd] if odd else []), *map(word, argv(job))])
     lines.append(f"_words=({command})" if command else "_words=()")
     return "".join(f"{indent}{line}\n" for line in lines)
+
+
+def assigned(name: str, value: str, hidden: Mapping[str, str]) -> str:
+    """What stands behind `NAME=`: the value, or the variable that holds it."""
+    return f'"${{{hidden[name]}:?{WHY}}}"' if name in hidden else word(value)
 
 
 def _attempts(job: Job) -> str:
@@ -169,11 +189,12 @@ def _attempts(job: Job) -> str:
     )
 
 
-def submission(scripts: Sequence[Script], above: Iterable[str]) -> str:
-    """One shell script that submits them all, with what each waits for."""
+def submission(scripts: Sequence[Script], above: Iterable[str], hidden: Withheld = NOTHING_WITHHELD) -> str:
+    """One shell script that submits them all, with what each waits for; a missing secret ends it before anything is submitted."""
     numbers = {script.name: number for number, script in enumerate(scripts, 1)}
     known = {name: f"${{job{number}}}" for name, number in numbers.items()}
     text = "\n".join(["#!/bin/sh", *map(comment, above), comment("sh THIS-FILE submits all jobs."), "set -eu"]) + "\n"
+    text += "".join(f': "${{{variable}:?{WHY}}}"\nexport {variable}\n' for variable in hidden.variables)
     for script in scripts:
         mark, body = here_document(script.text)
         options = f" --dependency={dependency(script.after, known)} --kill-on-invalid-dep=yes" if script.after else ""

@@ -21,6 +21,7 @@ from migctl.render.kubernetes import manifest_text, manifests
 from migctl.render.mig_parted import mig_parted_config
 from migctl.render.shell import shell_script
 from migctl.render.slurm import Script, sbatch_scripts, submission
+from migctl.render.withheld import withheld
 
 EXPORTER = Exporter("1000:1000", "ada", "0.0.0")
 RICH = Path(__file__).parents[1] / "data" / "exports" / "rich.yaml"
@@ -77,14 +78,19 @@ def mig_parted(wanted: Plan, there: Machine | None = None) -> str:
 
 def slurm(wanted: Plan, there: Node | None = None) -> tuple[Script, ...]:
     """The batch scripts."""
-    return sbatch_scripts(wanted, cluster(wanted, there), ("plan for Slurm",))
+    return sbatch_scripts(wanted, cluster(wanted, there), ("plan for Slurm",), hidden=withheld(wanted.jobs))
 
 
 def slurm_text(wanted: Plan, there: Node | None = None) -> str:
     """The script that submits them."""
-    return submission(slurm(wanted, there), ("plan for Slurm",))
+    return submission(slurm(wanted, there), ("plan for Slurm",), withheld(wanted.jobs))
 
 
 def kubernetes(wanted: Plan, there: Node | None = None) -> str:
     """The manifests."""
-    return manifest_text(manifests(wanted, cluster(wanted, there), EXPORTER, product="NVIDIA A100-SXM4-40GB"), ())
+    return manifest_text(
+        manifests(
+            wanted, cluster(wanted, there), EXPORTER, product="NVIDIA A100-SXM4-40GB", hidden=withheld(wanted.jobs)
+        ),
+        (),
+    )
