@@ -11,7 +11,8 @@ from migctl.core.observed import Unit
 from migctl.core.record import JobState
 from migctl.errors import Busy, HostError
 from migctl.runtimes import proc
-from migctl.runtimes.attempt import PID, Attempt
+from migctl.runtimes.attempt import Attempt
+from migctl.runtimes.attempt_records import PID
 from migctl.runtimes.bare import Bare
 from migctl.runtimes.logfile import ended_within
 from migctl.runtimes.stuck import KILL_DEADLINE_S, process_stuck

@@ -18,7 +18,8 @@ from migctl.core.record import JobState
 from migctl.core.shim import shim_words
 from migctl.errors import Busy, HostError, MigctlError, Notice, PlanError, Problems
 from migctl.runtimes import proc
-from migctl.runtimes.attempt import EXIT, LAUNCH, LOG, PID, Attempt, disk_full
+from migctl.runtimes.attempt import LOG, Attempt, disk_full
+from migctl.runtimes.attempt_records import EXIT, LAUNCH, PID
 from migctl.runtimes.bare import Bare
 from migctl.runtimes.logfile import ended_within, follow_log, read_log, write_log
 from migctl.runtimes.process_stop import stop_bare, stop_process

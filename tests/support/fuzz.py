@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import secrets
 import signal
 import sys
@@ -123,11 +122,6 @@ def _forget_peak() -> None:
         file.write("5")
 
 
-def seeds() -> int:
-    """A new seed, or the one that is asked for."""
-    return int(os.environ.get("MIGCTL_FUZZ_SEED") or secrets.randbelow(2**31))
-
-
 def campaign(inputs: int, seed: int, names: Iterable[str] = ()) -> int:
     """So many inputs over all targets (or these), by their shares; prints a line for each, returns how many found something."""
     from tests.support.fuzz_targets import TARGETS
@@ -158,7 +152,7 @@ def main() -> int:
     ask = argparse.ArgumentParser(prog="python -m tests.support.fuzz", description=__doc__)
     ask.add_argument("--target", choices=sorted(TARGETS), action="append", help="which (all)")
     ask.add_argument("--inputs", type=int, default=10_000, help="in all (10000)")
-    ask.add_argument("--seed", type=int, default=seeds(), help="printed")
+    ask.add_argument("--seed", type=int, default=secrets.randbelow(2**31), help="printed")
     ask.add_argument("--only", type=int, help="this input alone, with its traceback")
     given = ask.parse_args()
     if given.only is None:

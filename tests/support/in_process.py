@@ -53,6 +53,8 @@ def standing_in(folder: Path, **environ: str) -> Iterator[None]:
         "MIGCTL_NVML": "sim:a100-40gb",
         "DOCKER_HOST": f"unix://{folder}/no-engine.sock",
         "COLUMNS": "100",
+        "MIGCTL_RECORDING": "off",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     try:
         os.environ.clear()

@@ -1,4 +1,5 @@
-"""Exports made of hostile texts are run as they are: they start the job with exactly these texts, and nothing that the texts name."""
+# ruff: noqa: E501 -- tables of hostile texts
+"""Exports made of hostile texts are run as they are: they start the job with exactly these texts, and nothing else."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def run(words: list[str], folder: Path, environ: Mapping[str, str]) -> subproces
 
 
 def check_harmless(folder: Path) -> None:
-    assert not [path for path in folder.rglob("canary*")]
+    assert not list(folder.rglob("canary*"))
 
 
 def check_shown(folder: Path, variables: tuple[str, ...] = NAMES) -> None:
