@@ -49,7 +49,7 @@ def words(pid: int) -> list[str]:
     """The command line; nothing when it is gone or another user's secret."""
     try:
         # Asked of every process of the machine, by every command: a path of pathlib takes longer than all the rest.
-        with open(f"{PROC}/{pid}/cmdline", "rb", buffering=0) as file:  # noqa: PTH123
+        with open(f"{PROC}/{pid}/cmdline", "rb", buffering=0) as file:  # noqa: PTH123 -- as said
             return file.read().decode("utf-8", "replace").split("\0")
     except OSError:
         return []

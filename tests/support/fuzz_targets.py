@@ -257,6 +257,8 @@ def _put(random: Random, path: Path, original: bytes) -> None:
         path.write_bytes(json_text(random, json.loads(original)))
     else:
         path.write_bytes(spoilt_bytes(random, original))
+    if path.is_file() and not path.is_symlink():
+        path.chmod(0o600)  # SQLite, as root, gives the index's mode to its log
 
 
 def _take(path: Path) -> None:
