@@ -245,9 +245,10 @@ def mark(run: ClusterRun) -> str:
 
 
 def _given(group: Group, unit: str, run: ClusterRun) -> Mapping[str, ClusterJob]:
+    known = {job.name: job for job in run.jobs}
     found: dict[str, ClusterJob] = {}
     for number, member in enumerate(group.members):
-        job = run.job(member.name)
+        job = known.get(member.name)
         if job is not None:
             found[job.name] = replace(job, unit=unit, index=number if group.array else None)
     return found
