@@ -457,7 +457,7 @@ def test_gpu_variables_are_refused_in_an_env_file_with_their_place_there(tmp_pat
 
     (error,) = problems(JOB + "env_file: job.env", tmp_path)
 
-    assert (error.id, error.where) == ("gpu-variable", Where("job.env", 3, 1, "NVIDIA_VISIBLE_DEVICES=all"))
+    assert (error.id, error.where) == ("gpu-variable", Where("job.env", 3, 1, "NVIDIA_VISIBLE_DEVICES=***"))
 
 
 def test_a_link_to_the_engines_socket_is_the_socket(tmp_path: Path) -> None:

@@ -290,22 +290,24 @@ def test_environment_takes_empty_values_from_the_caller_and_files_before_its_own
 
 
 @pytest.mark.parametrize(
-    ("line", "kind", "column"),
+    ("line", "kind", "column", "shown"),
     [
-        ("=x", "bad-env-line", 1),
-        ("A='x", "bad-env-line", 3),
-        ("A B", "bad-env-line", 1),
-        ("A=${NONE}", "unknown-variable", 3),
+        ("=x", "bad-env-line", 1, "**"),
+        ("A='x", "bad-env-line", 3, "A=**"),
+        ("A B", "bad-env-line", 1, "***"),
+        ("A=${NONE}", "unknown-variable", 3, "A=*******"),
     ],
 )
-def test_a_mistake_in_an_env_file_is_told_with_its_place(tmp_path: Path, line: str, kind: str, column: int) -> None:
+def test_a_mistake_in_an_env_file_is_told_with_its_place_and_without_values(
+    tmp_path: Path, line: str, kind: str, column: int, shown: str
+) -> None:
     (tmp_path / ".env").write_text(f"OK=1\n{line}\n")
 
     with pytest.raises(Problems) as caught:
         job("cpus: 1", tmp_path)
 
     (error,) = caught.value.all
-    assert (error.id, error.where) == (kind, Where(".env", 2, column, line))
+    assert (error.id, error.where) == (kind, Where(".env", 2, column, shown))
 
 
 def test_merge_keys_fill_what_is_not_there_and_earlier_ones_win() -> None:
