@@ -17,7 +17,8 @@ def take_down(
     common: Common, word: str | None, *, everything: bool, grace_s: float | None, wait_for_s: float = 0.0
 ) -> None:
     """End and remove one run, or all of them."""
-    from migctl.engine import clusterruns, down
+    from migctl.engine import down
+    from migctl.engine.clusters import clusterruns
     from migctl.engine.targets import find_run
     from migctl.render.errors_text import notice_lines
 
@@ -72,7 +73,8 @@ def take_down(
 
 def stop_jobs(common: Common, words: list[str], *, grace_s: float | None) -> None:
     """End jobs and keep everything else of them."""
-    from migctl.engine import clusterruns, down
+    from migctl.engine import down
+    from migctl.engine.clusters import clusterruns
     from migctl.engine.targets import find_jobs, job_names
 
     session = common.session()

@@ -11,8 +11,8 @@ from migctl import __version__
 from migctl.cli.common import Common
 from migctl.cli.output import write, write_json
 from migctl.cli.plans import STANDARD_INPUT, read_plan
-from migctl.core.clusters import EngineName, MigStrategy, SlurmContainer
-from migctl.core.keytable import Lost, Target, lost
+from migctl.core.cluster.clusters import EngineName, MigStrategy, SlurmContainer
+from migctl.core.cluster.keytable import Lost, Target, lost
 from migctl.core.plan import Plan
 from migctl.engine.planning import Elsewhere
 from migctl.engine.session import Session
@@ -118,7 +118,7 @@ def _texts(
 def _slurm(
     session: Session, plan: Plan, elsewhere: Elsewhere, losses: Sequence[Lost], exporter: Exporter
 ) -> Mapping[str, str]:
-    from migctl.core.clusterjobs import profiles
+    from migctl.core.cluster.clusterjobs import profiles
     from migctl.engine.exporting import cluster_turns, gres_devices, node_layout
     from migctl.render.gres_conf import counted, gres_conf
     from migctl.render.slurm import sbatch_scripts, submission

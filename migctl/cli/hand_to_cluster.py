@@ -8,11 +8,11 @@ from migctl.cli.common import Common
 from migctl.cli.output import write, write_end, write_json, write_log, write_result
 from migctl.cli.signals import cancelling, detaching
 from migctl.core.plan import Plan
-from migctl.core.record import Record
-from migctl.core.run import Run
-from migctl.engine.clusteradvance import advancing
-from migctl.engine.clusterup import hand_over as give
-from migctl.engine.clusterup import preview
+from migctl.core.runs.record import Record
+from migctl.core.runs.run import Run
+from migctl.engine.clusters.clusteradvance import advancing
+from migctl.engine.clusters.clusterup import hand_over as give
+from migctl.engine.clusters.clusterup import preview
 from migctl.engine.session import Session
 from migctl.engine.upoptions import UpOptions
 from migctl.errors import PlanError
@@ -80,7 +80,7 @@ def show(common: Common, session: Session, plan: Plan, options: UpOptions) -> No
 
 
 def _attach(session: Session, run: Run) -> None:
-    from migctl.engine.clusterruns import read_logs
+    from migctl.engine.clusters.clusterruns import read_logs
     from migctl.engine.targets import job_names
 
     with session.ledger(write=False) as ledger:
@@ -92,7 +92,7 @@ def _attach(session: Session, run: Run) -> None:
 
 def _stay(common: Common, session: Session, run: Run) -> None:
     """Until all jobs have ended; exit 8 when one did not succeed."""
-    from migctl.engine.clusterruns import wait
+    from migctl.engine.clusters.clusterruns import wait
     from migctl.engine.follow import verdict
 
     def ended(record: Record) -> None:

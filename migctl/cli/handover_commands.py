@@ -9,7 +9,7 @@ from typing import Annotated
 
 from migctl.cli.common import Common
 from migctl.cli.parameters import MOST_CORES, Argument, CommandBody, Option
-from migctl.core.clusters import MigStrategy, SlurmContainer
+from migctl.core.cluster.clusters import MigStrategy, SlurmContainer
 
 
 class Format(StrEnum):

@@ -11,9 +11,9 @@ from migctl.cli.common import Common
 from migctl.cli.output import write, write_json
 from migctl.cli.plans import STANDARD_INPUT
 from migctl.core.choices import RuntimeName, Strategy
-from migctl.core.firstplan import first_plan
-from migctl.core.proposal import STAND_IN, Proposal, Seen, Wishes, propose
-from migctl.core.questions import Question, Unanswered, answered, open_questions, wording
+from migctl.core.proposing.firstplan import first_plan
+from migctl.core.proposing.proposal import STAND_IN, Proposal, Seen, Wishes, propose
+from migctl.core.proposing.questions import Question, Unanswered, answered, open_questions, wording
 from migctl.core.words import counted
 from migctl.engine.firstlook import FirstLook, first_look
 from migctl.engine.planning import Elsewhere, view

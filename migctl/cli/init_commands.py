@@ -34,7 +34,7 @@ def init(
 ) -> None:
     """Look at this machine and folder, ask at most four questions, and write a commented plan that runs."""
     from migctl.cli.init import write_first_plan
-    from migctl.core.proposal import Wishes
+    from migctl.core.proposing.proposal import Wishes
 
     wishes = Wishes(commands=tuple(commands or ()), runs=runs, image=image, runtime=common.runtime, strategy=strategy)
     write_first_plan(common, wishes, output, on=on, asking=not yes, replacing=force)

@@ -12,7 +12,7 @@ from pathlib import Path
 from migctl.cli.common import Common
 from migctl.cli.output import write_end, write_json, write_log, write_result
 from migctl.cli.signals import detaching
-from migctl.core.record import Record
+from migctl.core.runs.record import Record
 from migctl.errors import PlanError
 
 _AGO = re.compile(r"^(\d+(?:\.\d+)?)(s|m|h|d)$")
@@ -23,8 +23,8 @@ def show_logs(
     common: Common, words: Sequence[str], *, follow: bool, tail: int | None, since: str | None, timestamps: bool
 ) -> None:
     """Print the jobs' output; one job's bytes as they are, several with their names."""
-    from migctl.engine import clusterruns
     from migctl.engine import follow as runs
+    from migctl.engine.clusters import clusterruns
     from migctl.engine.targets import find_jobs, job_names
 
     if follow and common.json:
@@ -81,7 +81,8 @@ def since_time(text: str, now: float) -> float:
 
 def wait_for(common: Common, words: Sequence[str], *, timeout_s: float | None) -> None:
     """Wait, name each job as it ends, and fail when one failed."""
-    from migctl.engine import clusterruns, follow
+    from migctl.engine import follow
+    from migctl.engine.clusters import clusterruns
     from migctl.engine.targets import find_jobs
 
     session = common.session()
@@ -106,7 +107,7 @@ def wait_for(common: Common, words: Sequence[str], *, timeout_s: float | None) -
 
 def run_beside(common: Common, word: str, command: Sequence[str]) -> None:
     """Run a command beside a job and leave with its exit code."""
-    from migctl.engine.clusterruns import refuse_cluster
+    from migctl.engine.clusters.clusterruns import refuse_cluster
     from migctl.engine.follow import see
     from migctl.engine.targets import find_jobs
 

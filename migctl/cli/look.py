@@ -7,7 +7,7 @@ from pathlib import Path
 from migctl.cli.common import Common
 from migctl.cli.output import write, write_json, write_result
 from migctl.core.choices import RuntimeName
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.core.views.status import StatusView
 from migctl.core.words import counted
 from migctl.errors import Drift, HostError, PlanError
@@ -17,7 +17,7 @@ def show_check(common: Common, file: Path | None) -> None:
     """Print the findings; a failure is exit 4."""
     from migctl.cli.plans import load_plan
     from migctl.core.views.findings import Level
-    from migctl.engine.check import check
+    from migctl.engine.checks.check import check
     from migctl.render.check_text import check_text
     from migctl.render.json_tables import check_json
 

@@ -23,7 +23,7 @@ def switch_mode(
     wait_for_s: float,
 ) -> None:
     """Change the mode, or say what that would take."""
-    from migctl.engine.modechange import ModeRequest, change_mode, preview_mode
+    from migctl.engine.gpumode.modechange import ModeRequest, change_mode, preview_mode
     from migctl.render.mode_text import mode_json, mode_steps_text, mode_text
 
     session = common.session()

@@ -9,7 +9,7 @@ from pathlib import Path
 from migctl.cli.common import Common
 from migctl.cli.signals import detaching
 from migctl.core.choices import RuntimeName
-from migctl.core.run import Run
+from migctl.core.runs.run import Run
 from migctl.engine.session import Session
 from migctl.errors import PlanError
 

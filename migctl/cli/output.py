@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Collection, Iterable, Mapping
 
-from migctl.core.record import Record
+from migctl.core.runs.record import Record
 from migctl.errors import MigctlError
 
 _MOST_INDENTED = 1 << 20

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from migctl.cli.common import Common
 from migctl.core.choices import RuntimeName
-from migctl.core.clusters import EngineName
+from migctl.core.cluster.clusters import EngineName
 from migctl.errors import PlanError
 
 if TYPE_CHECKING:
     from migctl.core.plan import Plan
-    from migctl.core.run import Run
+    from migctl.core.runs.run import Run
     from migctl.engine.session import Session
 
 STANDARD_INPUT = Path("-")

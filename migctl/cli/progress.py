@@ -9,7 +9,7 @@ from typing import Self
 
 from migctl.cli.common import Common
 from migctl.cli.terminal import style
-from migctl.core.events import Event
+from migctl.core.runs.events import Event
 from migctl.render.progress import Progress as Told
 
 _ERASE = "\r\x1b[2K"

@@ -12,8 +12,8 @@ from migctl.core.words import counted
 
 def change(common: Common, words: Sequence[str], *, holding: bool) -> None:
     """Hold or release a run, or jobs of it, and say what that concerns."""
-    from migctl.engine.clusterruns import refuse_cluster
-    from migctl.engine.queued import hold, release
+    from migctl.engine.clusters.clusterruns import refuse_cluster
+    from migctl.engine.queueing.queued import hold, release
     from migctl.engine.targets import find_jobs
 
     session = common.session()

@@ -15,7 +15,7 @@ def resume_run(
     """`up` for the jobs that the run has, and lost ones run again."""
     from migctl.cli.plans import plan_of
     from migctl.cli.up import bring_up
-    from migctl.engine.clusterruns import refuse_cluster
+    from migctl.engine.clusters.clusterruns import refuse_cluster
     from migctl.engine.targets import find_run
     from migctl.engine.upoptions import UpOptions
 

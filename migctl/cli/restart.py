@@ -18,7 +18,7 @@ def restart_jobs(common: Common, words: Sequence[str], *, grace_s: float | None)
     """End jobs, and run each again as its next attempt."""
     from migctl.cli.plans import plan_of
     from migctl.cli.up import start
-    from migctl.engine.clusterruns import refuse_cluster
+    from migctl.engine.clusters.clusterruns import refuse_cluster
     from migctl.engine.lockwaits import MACHINE_S
     from migctl.engine.restart import put_back
     from migctl.engine.targets import find_jobs

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from migctl.cli.common import Common
 from migctl.cli.parameters import LONGEST_S, MOST_CORES, Argument, CommandBody, Option
-from migctl.core.clusters import EngineName
+from migctl.core.cluster.clusters import EngineName
 from migctl.errors import PlanError
 
 PlanFile = Annotated[

@@ -40,7 +40,7 @@ def show_service(common: Common) -> None:
 
 def run_service(common: Common) -> None:
     """Supervise in this process until nothing is left."""
-    from migctl.engine.supervision import oversee
+    from migctl.engine.queueing.supervision import oversee
 
     oversee(common.session())
 

@@ -46,8 +46,8 @@ def show_workers(
     common: Common, *, cores: int | None, jobs: int | None, storage: Storage | None, markdown: bool = False
 ) -> None:
     """The guide's rule for this machine or another."""
-    from migctl.core import workers
-    from migctl.core.pool import make_pool
+    from migctl.core.cpu import workers
+    from migctl.core.cpu.pool import make_pool
     from migctl.host.cpulimits import cpu_quota
     from migctl.host.sysfs import read_topology
     from migctl.render.json_tables import workers_json

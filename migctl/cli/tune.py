@@ -11,7 +11,7 @@ from migctl.cli.common import Common
 from migctl.cli.output import write, write_json
 from migctl.cli.plans import STANDARD_INPUT, load_plan
 from migctl.cli.signals import cancelling
-from migctl.core.tuning import Point
+from migctl.core.seeing.tuning import Point
 from migctl.engine.tune import TuneOptions, chosen, run_name, tune
 from migctl.errors import PlanError
 from migctl.render.tune_text import point_line, tune_json, tune_text

@@ -10,7 +10,7 @@ from migctl.cli.output import write, write_end, write_json, write_log, write_res
 from migctl.cli.progress import Progress
 from migctl.cli.signals import cancelling, detaching
 from migctl.core.plan import Plan
-from migctl.core.record import Record
+from migctl.core.runs.record import Record
 from migctl.engine.converge import UpResult, converge, preview
 from migctl.engine.session import Session
 from migctl.engine.upoptions import UpOptions

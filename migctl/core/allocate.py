@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from migctl.core.administered import chosen_gpus
 from migctl.core.allocation import WHOLE_GPU_SLICES, Allocation, Assignment, CpuGrant, Idle
 from migctl.core.choices import Strategy
-from migctl.core.company import weight
-from migctl.core.cpus import CpuAllocation, CpuDemand, assign, no_free_core
-from migctl.core.cpuset import CpuSet
-from migctl.core.layout import lay_out
+from migctl.core.cpu.cpus import CpuAllocation, CpuDemand, assign, no_free_core
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pool import Pool, fair_part, make_pool
+from migctl.core.cpu.storage import effective, storage_notices
+from migctl.core.cpu.workers import batch_size
+from migctl.core.gpu.administered import chosen_gpus
+from migctl.core.gpu.company import weight
+from migctl.core.gpu.layout import lay_out
+from migctl.core.gpu.mig import Gpu
+from migctl.core.gpu.share import GpuShare
+from migctl.core.gpu.sharing import share_out
 from migctl.core.machine import Machine
 from migctl.core.memory import memory_notices
-from migctl.core.mig import Gpu
 from migctl.core.plan import SIZES, ByInstance, ByProfile, BySlices, Job, Plan
-from migctl.core.pool import Pool, fair_part, make_pool
-from migctl.core.share import GpuShare
-from migctl.core.sharing import share_out
-from migctl.core.storage import effective, storage_notices
-from migctl.core.workers import batch_size
 from migctl.errors import DoesNotFit, HostError, MigctlError
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from migctl.core.choices import Strategy
-from migctl.core.company import weight
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import ComputeSlices, MemorySlices, Placement, Profile
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pool import Pool
+from migctl.core.gpu.company import weight
+from migctl.core.gpu.mig import ComputeSlices, MemorySlices, Placement, Profile
 from migctl.core.plan import Job
-from migctl.core.pool import Pool
 from migctl.errors import MigctlError, Notice
 
 WHOLE_GPU_SLICES = ComputeSlices(7)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.errors import PlanError, Where
 
 THREAD_VARIABLES: tuple[str, ...] = (

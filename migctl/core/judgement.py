@@ -8,13 +8,13 @@ from fnmatch import fnmatchcase
 
 from migctl.core.allocation import Allocation
 from migctl.core.choices import RuntimeName
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.topology import Topology
+from migctl.core.gpu.mig import Gpu
+from migctl.core.gpu.selection import select_gpus
 from migctl.core.machine import Machine
-from migctl.core.mig import Gpu
 from migctl.core.plan import GpuSelector, Job, Plan
 from migctl.core.policy import Policy, Rule, Rules, V
-from migctl.core.selection import select_gpus
-from migctl.core.topology import Topology
 from migctl.core.words import counted
 from migctl.errors import HostError, MigctlError
 

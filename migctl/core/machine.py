@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.holdings import Holdings
-from migctl.core.mig import Gpu
-from migctl.core.observed import ForeignContainer, ground
-from migctl.core.record import Record
-from migctl.core.storage import DataDevice
-from migctl.core.topology import Topology
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.storage import DataDevice
+from migctl.core.cpu.topology import Topology
+from migctl.core.gpu.mig import Gpu
+from migctl.core.others.holdings import Holdings
+from migctl.core.runs.observed import ForeignContainer, ground
+from migctl.core.runs.record import Record
 from migctl.errors import MigctlError
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from migctl.core.code import Code
-from migctl.core.record import Record
+from migctl.core.runs.record import Record
 from migctl.errors import Notice
 
 _MOST: Final = 4

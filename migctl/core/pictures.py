@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from migctl.core.allocation import Allocation
-from migctl.core.corecells import core_cells
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.corecells import core_cells
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pool import Cause, Pool
+from migctl.core.cpu.topology import Core, Topology
+from migctl.core.gpu.mig import Gpu, Instance, Placement
 from migctl.core.machine import Machine
-from migctl.core.mig import Gpu, Instance, Placement
-from migctl.core.ownership import ADMINISTRATORS, NO_COMPUTE_INSTANCE, NOT_OURS
-from migctl.core.pool import Cause, Pool
-from migctl.core.topology import Core, Topology
+from migctl.core.runs.ownership import ADMINISTRATORS, NO_COMPUTE_INSTANCE, NOT_OURS
 from migctl.core.views.cores import CoreMark, CoresView
 from migctl.core.views.pictures import GpuPicture, Seat
 

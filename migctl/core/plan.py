@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from migctl.core.choices import CpuShare, CpuSplit, Finish, Numa, Reboot, RetryOn, RuntimeName, Storage, Strategy
-from migctl.core.clusters import EngineName, KubernetesSettings, SlurmSettings
-from migctl.core.cpuset import CpuSet
+from migctl.core.cluster.clusters import EngineName, KubernetesSettings, SlurmSettings
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.errors import Notice, Where
 
 OF_THE_FILE: Final = {"kept": False}

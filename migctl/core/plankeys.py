@@ -9,7 +9,7 @@ from typing import Final
 
 from migctl.core.plan import Auto, ByInstance, ByMemory, ByProfile, BySlices, Job
 from migctl.core.redaction import is_secret_name, redacted, redacted_words
-from migctl.core.sameness import spec
+from migctl.core.runs.sameness import spec
 
 _DEFAULTS: Final[Mapping[str, object]] = json.loads(spec(Job(name="", origin="")))
 _REQUESTS: Final[Mapping[str, tuple[str, str]]] = {

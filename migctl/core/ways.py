@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from migctl.core.allocation import Allocation
 from migctl.core.choices import Strategy
-from migctl.core.mig import Gpu
+from migctl.core.cpu.workers import cores_per_job
+from migctl.core.gpu.mig import Gpu
 from migctl.core.views.plan import Way
-from migctl.core.workers import cores_per_job
 
 
 def ways(allocation: Allocation, gpus: Sequence[Gpu], jobs: int) -> tuple[Way, ...]:

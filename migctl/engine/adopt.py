@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from migctl.core.adoption import Leftover, objection, record_of
 from migctl.core.choices import RuntimeName
-from migctl.core.company import company_of, same_instance
-from migctl.core.labels import LABEL
-from migctl.core.observed import Observed
-from migctl.core.record import Record
-from migctl.core.run import Run
-from migctl.core.settle import settle
+from migctl.core.gpu.company import company_of, same_instance
+from migctl.core.runs.adoption import Leftover, objection, record_of
+from migctl.core.runs.labels import LABEL
+from migctl.core.runs.observed import Observed
+from migctl.core.runs.record import Record
+from migctl.core.runs.run import Run
+from migctl.core.runs.settle import settle
 from migctl.engine import recording
 from migctl.engine.claiming import claim
 from migctl.engine.observe import boot, owners

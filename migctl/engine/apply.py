@@ -10,16 +10,16 @@ from functools import partial
 from pathlib import Path
 
 from migctl.core.choices import RuntimeName
-from migctl.core.events import Event, NoteEvent
-from migctl.core.holders import Purpose, Sighting
-from migctl.core.ownership import in_doubt
-from migctl.core.reconcile import steps_down
-from migctl.core.record import Action, Record
-from migctl.core.steps import Chain, chain
+from migctl.core.others.holders import Purpose, Sighting
+from migctl.core.runs.events import Event, NoteEvent
+from migctl.core.runs.ownership import in_doubt
+from migctl.core.runs.reconcile import steps_down
+from migctl.core.runs.record import Action, Record
+from migctl.core.runs.steps import Chain, chain
 from migctl.engine.codes import CodeReading, note_code
 from migctl.engine.execute import Executor, Outcome
-from migctl.engine.heldmachine import HeldMachine, stepped_back
-from migctl.engine.holding import Patience, Vigil, sight
+from migctl.engine.gpumode.heldmachine import HeldMachine, stepped_back
+from migctl.engine.gpumode.holding import Patience, Vigil, sight
 from migctl.engine.launch import LaunchPad, unit_name
 from migctl.engine.mpsdaemons import start_daemons, stop_daemon_of, stop_daemons
 from migctl.engine.observe import Look, look

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import Placement
-from migctl.core.record import JobState, Record
-from migctl.core.run import Run
-from migctl.core.sameness import memory_limit_mib
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.mig import Placement
+from migctl.core.runs.record import JobState, Record
+from migctl.core.runs.run import Run
+from migctl.core.runs.sameness import memory_limit_mib
 from migctl.engine.session import Session
 from migctl.host.claims import Claim, HeldCpus, drop_claim, store_name, write_claim
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from migctl.core.code import Code
-from migctl.core.record import Record
+from migctl.core.runs.record import Record
 from migctl.engine.launch import LaunchPad
 from migctl.errors import MigctlError
 from migctl.host.gitstate import code_of

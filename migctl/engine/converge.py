@@ -8,11 +8,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from migctl.core.choices import Strategy
-from migctl.core.events import Event
-from migctl.core.mig import Gpu
+from migctl.core.gpu.mig import Gpu
 from migctl.core.plan import Plan
-from migctl.core.record import Record
-from migctl.core.run import Run
+from migctl.core.runs.events import Event
+from migctl.core.runs.record import Record
+from migctl.core.runs.run import Run
 from migctl.core.views.up import UpView
 from migctl.core.words import counted
 from migctl.engine import recording
@@ -20,22 +20,22 @@ from migctl.engine.apply import Workshop, read_only
 from migctl.engine.claiming import claim
 from migctl.engine.decide import Decision, consider
 from migctl.engine.failed_gpus import real_failure
-from migctl.engine.foresight import note_course
-from migctl.engine.idleness import hold_machine
+from migctl.engine.gpumode.idleness import hold_machine
+from migctl.engine.gpumode.mode import to_enable, turn_on
+from migctl.engine.gpumode.services import recover_services
 from migctl.engine.launch import launch_pad
-from migctl.engine.mode import to_enable, turn_on
 from migctl.engine.mpsdaemons import mps_notices
 from migctl.engine.observe import Look, boot, check_source
 from migctl.engine.others import controller_notices
+from migctl.engine.queueing.foresight import note_course
+from migctl.engine.queueing.snapshots import Copies, copied
+from migctl.engine.queueing.submitting import submitted
+from migctl.engine.queueing.supervisor import ensure, turn_wait_s
 from migctl.engine.readiness import images_of, ready, ready_for_mode, tells_profiles
 from migctl.engine.rights import sudo_notices
 from migctl.engine.ruling import refuse, refuse_mode
 from migctl.engine.runnames import check_run
-from migctl.engine.services import recover_services
 from migctl.engine.session import Session
-from migctl.engine.snapshots import Copies, copied
-from migctl.engine.submitting import submitted
-from migctl.engine.supervisor import ensure, turn_wait_s
 from migctl.engine.surroundings import surroundings
 from migctl.engine.undo import partly, taken_back, undo, without_the_old
 from migctl.engine.upoptions import UpOptions

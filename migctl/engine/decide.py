@@ -7,23 +7,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from migctl.core.administered import device
 from migctl.core.allocation import Allocation, Assignment
 from migctl.core.choices import Strategy
-from migctl.core.company import beside, company_of
-from migctl.core.entries import Queue, requeued
-from migctl.core.handing import Handing, handings
+from migctl.core.gpu.administered import device
+from migctl.core.gpu.company import beside, company_of
+from migctl.core.gpu.mig import Gpu, Placement
 from migctl.core.machine import Machine
-from migctl.core.mig import Gpu, Placement
-from migctl.core.ownership import Standing, standing
 from migctl.core.plan import Plan
-from migctl.core.progress import Progress
-from migctl.core.reconcile import Difference, Wanted, difference, steps_down, steps_up
-from migctl.core.record import JobState, Ownership, Record
-from migctl.core.run_layout import lay_out_run
-from migctl.core.sameness import digest, spec
-from migctl.core.settle import lost_by_restart
-from migctl.core.steps import Chain
+from migctl.core.queueing.entries import Queue, requeued
+from migctl.core.queueing.handing import Handing, handings
+from migctl.core.queueing.progress import Progress
+from migctl.core.queueing.run_layout import lay_out_run
+from migctl.core.runs.ownership import Standing, standing
+from migctl.core.runs.reconcile import Difference, Wanted, difference, steps_down, steps_up
+from migctl.core.runs.record import JobState, Ownership, Record
+from migctl.core.runs.sameness import digest, spec
+from migctl.core.runs.settle import lost_by_restart
+from migctl.core.runs.steps import Chain
 from migctl.engine.apply import Workshop
 from migctl.engine.datadevices import data_devices
 from migctl.engine.failed_gpus import failure_notices, real_failure
@@ -35,7 +35,7 @@ from migctl.engine.upoptions import UpOptions
 from migctl.errors import Busy, MigctlError
 
 if TYPE_CHECKING:
-    from migctl.core.wave import Wave
+    from migctl.core.queueing.wave import Wave
 
 _UNBORN = (JobState.QUEUED, JobState.STARTING)
 

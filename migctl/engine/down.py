@@ -8,20 +8,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from migctl.core.choices import RuntimeName
-from migctl.core.entries import Queue
-from migctl.core.events import Event
-from migctl.core.record import JobState, Record
+from migctl.core.queueing.entries import Queue
+from migctl.core.runs.events import Event
+from migctl.core.runs.record import JobState, Record
 from migctl.engine import recording
 from migctl.engine.apply import Workshop
 from migctl.engine.drift import taken_over
+from migctl.engine.gpumode.mode import restore
+from migctl.engine.gpumode.services import recover_services
 from migctl.engine.lockwaits import MACHINE_S
 from migctl.engine.machinehold import MachineHold
-from migctl.engine.mode import restore
 from migctl.engine.observe import boot, check_source
-from migctl.engine.queued import take_out
-from migctl.engine.services import recover_services
+from migctl.engine.queueing.queued import take_out
+from migctl.engine.queueing.supervisor import turn_wait_s, wake
 from migctl.engine.session import Session
-from migctl.engine.supervisor import turn_wait_s, wake
 from migctl.engine.targets import unknown_run
 from migctl.errors import Busy, Interrupted, MigctlError, Notice, PartlyApplied
 from migctl.host.claims import drop_claim, store_name

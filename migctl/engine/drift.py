@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from migctl.core.observed import Observed
-from migctl.core.ownership import Standing, standing
-from migctl.core.pinning import Pinning
-from migctl.core.record import JobState, Record
-from migctl.core.settle import RESTARTED, lost_by_restart
+from migctl.core.cpu.pinning import Pinning
+from migctl.core.runs.observed import Observed
+from migctl.core.runs.ownership import Standing, standing
+from migctl.core.runs.record import JobState, Record
+from migctl.core.runs.settle import RESTARTED, lost_by_restart
 from migctl.core.words import counted
 from migctl.errors import Notice
 from migctl.runtimes.bare import Bare

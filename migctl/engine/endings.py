@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from migctl.core.exit_codes import OOM_FLAG, exit_words
-from migctl.core.mig import Gpu
-from migctl.core.record import JobState, Record
+from migctl.core.ending.exit_codes import OOM_FLAG, exit_words
+from migctl.core.gpu.mig import Gpu
+from migctl.core.runs.record import JobState, Record
 from migctl.errors import MigctlError
 from migctl.runtimes.api import Runtime
 from migctl.runtimes.logfile import read_log
 from migctl.store.ledger import Ledger
 
 if TYPE_CHECKING:
-    from migctl.core.kernel_events import KernelEvent
+    from migctl.core.ending.kernel_events import KernelEvent
 
 _LINES: Final = 300
 _BYTES: Final = 1 << 16
@@ -39,7 +39,7 @@ def explain(
     if not unclear:
         return dict(records)
     kernel = _kernel(now)
-    from migctl.core.mps import with_company
+    from migctl.core.gpu.mps import with_company
 
     return with_company(
         {
@@ -60,8 +60,8 @@ def _explained(
     record: Record, tail: str, kernel: tuple[Sequence[KernelEvent], float] | None, gpus: Sequence[Gpu]
 ) -> Record:
     # Only who has a failed job needs the table of texts.
-    from migctl.core.causes import Cause
-    from migctl.core.endings import Facts, ending
+    from migctl.core.ending.causes import Cause
+    from migctl.core.ending.endings import Facts, ending
 
     code = record.exit_code
     found = ending(
@@ -128,7 +128,7 @@ def _end(chunks: Iterator[bytes]) -> bytes:
 
 def _kernel(now: Callable[[], float]) -> tuple[Sequence[KernelEvent], float] | None:
     """What the kernel says of jobs, and the Unix time of its boot; `None` where its log cannot be read."""
-    from migctl.core.kernel_events import kernel_events
+    from migctl.core.ending.kernel_events import kernel_events
     from migctl.host.kernellog import kernel_records
 
     records = kernel_records()

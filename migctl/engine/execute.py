@@ -10,14 +10,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from migctl.core.company import held_by_others, is_whole, mate
-from migctl.core.events import Event, Moment, StepEvent
-from migctl.core.holders import Purpose
-from migctl.core.mig import Gpu, Instance
-from migctl.core.record import Action, JobState, Ownership, Record
-from migctl.core.steps import Chain
+from migctl.core.gpu.company import held_by_others, is_whole, mate
+from migctl.core.gpu.mig import Gpu, Instance
+from migctl.core.others.holders import Purpose
+from migctl.core.runs.events import Event, Moment, StepEvent
+from migctl.core.runs.record import Action, JobState, Ownership, Record
+from migctl.core.runs.steps import Chain
+from migctl.engine.gpumode.holding import Patience, makes_nothing
 from migctl.engine.halt import Halt
-from migctl.engine.holding import Patience, makes_nothing
 from migctl.engine.particulars import known, owned_by, profile_of, unit_of
 from migctl.errors import HostError, Interrupted, MigctlError, PlanError
 from migctl.nvml.driver import Driver

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from migctl.core.allocate import allocate
 from migctl.core.choices import Strategy
-from migctl.core.clusterjobs import Node, groups
-from migctl.core.clusterturns import Turn, turns
+from migctl.core.cluster.clusterjobs import Node, groups
+from migctl.core.cluster.clusterturns import Turn, turns
+from migctl.core.cpu.topology import Topology, flat
 from migctl.core.machine import Machine
 from migctl.core.plan import ByProfile, GpuSelector, Plan
-from migctl.core.rounds import Rounds, rounds
-from migctl.core.topology import Topology, flat
+from migctl.core.queueing.rounds import Rounds, rounds
 from migctl.core.views.gres import GresDevice
 from migctl.engine.planning import Elsewhere, machine_for
 from migctl.engine.session import Session

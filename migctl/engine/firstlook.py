@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migctl.core.choices import RuntimeName
-from migctl.core.pool import make_pool
-from migctl.core.proposal import Seen
-from migctl.core.trainings import scripts, trainings
+from migctl.core.cpu.pool import make_pool
+from migctl.core.proposing.proposal import Seen
+from migctl.core.proposing.trainings import scripts, trainings
 from migctl.engine.session import Session
 from migctl.errors import HostError, MigctlError
 from migctl.host.cpulimits import cpu_quota

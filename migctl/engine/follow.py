@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from migctl.core.choices import RuntimeName
-from migctl.core.handing import sole_owners
-from migctl.core.observed import Observed
-from migctl.core.record import JobState, Record
-from migctl.core.run import Run
-from migctl.core.settle import settle
+from migctl.core.queueing.handing import sole_owners
+from migctl.core.runs.observed import Observed
+from migctl.core.runs.record import JobState, Record
+from migctl.core.runs.run import Run
+from migctl.core.runs.settle import settle
 from migctl.engine.endings import explain
 from migctl.engine.observe import Look, known_gpus
-from migctl.engine.queued import Waiting, is_open, waiting
+from migctl.engine.queueing.queued import Waiting, is_open, waiting
+from migctl.engine.queueing.supervisor import is_supervised
 from migctl.engine.session import Session
-from migctl.engine.supervisor import is_supervised
 from migctl.engine.targets import job_names
 from migctl.errors import Busy, JobsFailed, MigctlError
 from migctl.runtimes.api import Runtime

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from migctl.core.allocate import allocate
+from migctl.core.cpu.topology import flat
 from migctl.core.machine import Machine
 from migctl.core.plan import ByProfile, GpuSelector, Job, Plan
-from migctl.core.topology import flat
 from migctl.core.words import counted
 from migctl.engine.session import Session
 from migctl.errors import DoesNotFit, MigctlError

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from migctl.core.choices import RuntimeName
 from migctl.core.code import Code
+from migctl.core.gpu.mig import Gpu
+from migctl.core.gpu.mps import client_environment, in_one_namespace
 from migctl.core.handover import environment, resolve, shm_size_bytes, writable_places
-from migctl.core.labels import LABEL
-from migctl.core.mig import Gpu
-from migctl.core.mps import client_environment, in_one_namespace
 from migctl.core.plan import Job, Plan
-from migctl.core.record import Record
+from migctl.core.runs.labels import LABEL
+from migctl.core.runs.record import Record
 from migctl.core.sourcecopy import moved_folder, on_copy
 from migctl.engine.mpsdaemons import pipes_of
 from migctl.engine.session import Session

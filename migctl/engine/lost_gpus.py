@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from migctl.core.choices import RuntimeName
-from migctl.core.record import JobState, Record
+from migctl.core.runs.record import JobState, Record
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
 

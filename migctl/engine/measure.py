@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from migctl.core.samples import Progress, parse
-from migctl.core.throughput import CpuTimes, Enough, Estimate, Mark, Window, between, enough, estimate
+from migctl.core.seeing.samples import Progress, parse
+from migctl.core.seeing.throughput import CpuTimes, Enough, Estimate, Mark, Window, between, enough, estimate
 from migctl.engine.follow import split_lines
 from migctl.errors import MigctlError
 from migctl.runtimes.api import Runtime

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from migctl.core.choices import Strategy
-from migctl.core.mps import served, uses_mps
+from migctl.core.gpu.mps import served, uses_mps
 from migctl.core.plan import Plan
-from migctl.core.record import Record
+from migctl.core.runs.record import Record
 from migctl.core.views.findings import Finding, Level
 from migctl.engine.session import Session
 from migctl.errors import HostError, MigctlError, Notice

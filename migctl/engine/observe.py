@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from migctl.core.handing import sole_owners
-from migctl.core.mig import Gpu
-from migctl.core.observed import Observed
-from migctl.core.record import Record
-from migctl.core.run import Run
-from migctl.core.settle import settle
+from migctl.core.gpu.mig import Gpu
+from migctl.core.queueing.handing import sole_owners
+from migctl.core.runs.observed import Observed
+from migctl.core.runs.record import Record
+from migctl.core.runs.run import Run
+from migctl.core.runs.settle import settle
 from migctl.engine.endings import explain
 from migctl.engine.session import Session
 from migctl.errors import HostError, MigctlError, Notice

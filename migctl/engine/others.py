@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from migctl.core.controllers import Controller
+from migctl.core.others.controllers import Controller
 from migctl.core.views.findings import Finding, Level
 from migctl.core.words import counted
 from migctl.engine.session import Session

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from migctl.core.mig import Gpu, Profile
-from migctl.core.record import Ownership, Record
+from migctl.core.gpu.mig import Gpu, Profile
+from migctl.core.runs.record import Ownership, Record
 from migctl.errors import HostError
 
 

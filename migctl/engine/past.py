@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from migctl.core.record import Record
-from migctl.core.run import Run
+from migctl.core.runs.record import Record
+from migctl.core.runs.run import Run
 from migctl.core.views.history import AttemptView, HistoryView, PastRun
-from migctl.engine import clusterruns
+from migctl.engine.clusters import clusterruns
 from migctl.engine.follow import see
 from migctl.engine.session import Session
 from migctl.engine.targets import unknown_run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from migctl.core.pinning import Pinning, pinning
-from migctl.core.record import JobState, Record
+from migctl.core.cpu.pinning import Pinning, pinning
+from migctl.core.runs.record import JobState, Record
 from migctl.errors import Notice
 from migctl.host.procfs import process_start_ticks
 from migctl.host.proctree import process_tree

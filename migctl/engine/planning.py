@@ -6,27 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from migctl.core.administered import chosen_gpus
 from migctl.core.allocation import Allocation
 from migctl.core.choices import Strategy
-from migctl.core.company import instance_request
-from migctl.core.entries import requeued
-from migctl.core.forecast import Forecast, forecast
-from migctl.core.gpuplaces import in_place_of_others
+from migctl.core.cpu.topology import Topology, flat
+from migctl.core.cpu.workers import reserved_cores
+from migctl.core.gpu.administered import chosen_gpus
+from migctl.core.gpu.company import instance_request
+from migctl.core.gpu.gpuplaces import in_place_of_others
+from migctl.core.gpu.mig import Gpu
+from migctl.core.gpu.parties import parties
+from migctl.core.gpu.sizes import options
 from migctl.core.machine import Machine
-from migctl.core.mig import Gpu
-from migctl.core.parties import parties
 from migctl.core.pictures import gpu_pictures, pool_view
 from migctl.core.plan import Auto, ByInstance, Plan
-from migctl.core.progress import Progress
-from migctl.core.run_layout import lay_out_run
-from migctl.core.sizes import options
-from migctl.core.steps import sentence
-from migctl.core.topology import Topology, flat
+from migctl.core.queueing.entries import requeued
+from migctl.core.queueing.forecast import Forecast, forecast
+from migctl.core.queueing.progress import Progress
+from migctl.core.queueing.run_layout import lay_out_run
+from migctl.core.queueing.wave import Wave
+from migctl.core.runs.steps import sentence
 from migctl.core.views.plan import ConflictView, Contender, PlanView
-from migctl.core.wave import Wave
 from migctl.core.ways import ways
-from migctl.core.workers import reserved_cores
 from migctl.engine.apply import read_only
 from migctl.engine.datadevices import data_devices
 from migctl.engine.decide import Decision, consider

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from migctl.core.mig import Gpu
+from migctl.core.gpu.mig import Gpu
 from migctl.core.plan import Job, Plan
 from migctl.engine.apply import Workshop
 from migctl.engine.decide import Considered, Decision, consider

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from migctl.engine.queueing.supervisor import places
 from migctl.engine.session import Session
-from migctl.engine.supervisor import places
 from migctl.host.claims import store_name
 from migctl.host.doorbell import ring
 

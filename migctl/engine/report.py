@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from migctl import __version__
-from migctl.core.mig import Gpu
+from migctl.core.gpu.mig import Gpu
 from migctl.core.plankeys import plan_keys
-from migctl.core.record import Record
 from migctl.core.redaction import redacted
-from migctl.core.run import Run
-from migctl.core.sameness import spec
-from migctl.core.spells import spells
+from migctl.core.runs.record import Record
+from migctl.core.runs.run import Run
+from migctl.core.runs.sameness import spec
+from migctl.core.seeing.spells import spells
 from migctl.core.views.report import (
     ReportAttempt,
     ReportGpu,
@@ -24,10 +24,10 @@ from migctl.core.views.report import (
     ReportWaiting,
 )
 from migctl.core.views.status import state_of
-from migctl.engine.clusterruns import on_cluster
+from migctl.engine.clusters.clusterruns import on_cluster
 from migctl.engine.observe import elsewhere, known_gpus
 from migctl.engine.past import all_attempts, found_run
-from migctl.engine.queued import Waiting, waiting
+from migctl.engine.queueing.queued import Waiting, waiting
 from migctl.engine.session import Session
 from migctl.engine.targets import find_run
 from migctl.errors import MigctlError, Notice

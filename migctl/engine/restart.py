@@ -7,19 +7,19 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 
-from migctl.core.again import begun_anew, keeps_place
 from migctl.core.choices import RuntimeName
-from migctl.core.events import Event
 from migctl.core.plan import Plan
-from migctl.core.record import Action, JobState, Record
-from migctl.core.sameness import digest, spec
-from migctl.core.steps import chain
+from migctl.core.queueing.again import begun_anew, keeps_place
+from migctl.core.runs.events import Event
+from migctl.core.runs.record import Action, JobState, Record
+from migctl.core.runs.sameness import digest, spec
+from migctl.core.runs.steps import chain
 from migctl.engine.apply import Workshop
 from migctl.engine.claiming import claim
-from migctl.engine.idleness import hold_machine
+from migctl.engine.gpumode.idleness import hold_machine
 from migctl.engine.lockwaits import MACHINE_S
 from migctl.engine.observe import Look, check_source
-from migctl.engine.queued import waiting
+from migctl.engine.queueing.queued import waiting
 from migctl.engine.session import Session
 from migctl.engine.surroundings import surroundings
 from migctl.engine.targets import unknown_run

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from migctl.errors import HostError, Notice
 
 if TYPE_CHECKING:
-    from migctl.core.mig import Gpu
-    from migctl.core.record import Record
+    from migctl.core.gpu.mig import Gpu
+    from migctl.core.runs.record import Record
     from migctl.core.views.findings import Finding
     from migctl.engine.session import Session
 

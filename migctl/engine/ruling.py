@@ -23,8 +23,8 @@ from migctl.host.policyfile import read_policy
 
 if TYPE_CHECKING:
     from migctl.core.allocation import Allocation
+    from migctl.core.gpu.mig import Gpu
     from migctl.core.machine import Machine
-    from migctl.core.mig import Gpu
     from migctl.core.plan import Plan
     from migctl.engine.session import Session
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from migctl.core.clusters import EngineName
+from migctl.core.cluster.clusters import EngineName
 from migctl.core.plan import Plan
-from migctl.core.run import Run
+from migctl.core.runs.run import Run
 from migctl.errors import PlanError
 
 

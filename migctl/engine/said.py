@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from migctl.core.record import JobState
-from migctl.core.run import Run
-from migctl.core.verdicts import Kind
+from migctl.core.runs.record import JobState
+from migctl.core.runs.run import Run
+from migctl.core.seeing.verdicts import Kind
 from migctl.core.views.status import JobView
 from migctl.engine.session import Session
 

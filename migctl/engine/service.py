@@ -9,8 +9,8 @@ from pathlib import Path
 
 from migctl.core.unitfile import Service, unit_name, unit_text
 from migctl.core.words import counted
+from migctl.engine.queueing.supervisor import is_supervised
 from migctl.engine.session import Session
-from migctl.engine.supervisor import is_supervised
 from migctl.errors import Busy, HostError, Notice, PlanError
 from migctl.host.paths import make_private
 from migctl.host.unitfiles import UnitFiles

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from migctl.core.choices import RuntimeName
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.host.caller import Caller, caller
 from migctl.host.cpulimits import allowed_cpus
 from migctl.host.lock import machine_lock

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from migctl.core.choices import RuntimeName
-from migctl.core.corecells import cores_view
-from migctl.core.handing import sole_owners
-from migctl.core.mig import Gpu
-from migctl.core.observed import Observed, Unit
+from migctl.core.cpu.corecells import cores_view
+from migctl.core.cpu.pinning import Pinning
+from migctl.core.gpu.mig import Gpu
 from migctl.core.othercode import other_code
-from migctl.core.ownership import ADMINISTRATORS, NOT_OURS
-from migctl.core.pinning import Pinning
-from migctl.core.record import JobState, Record
-from migctl.core.run import Run
-from migctl.core.settle import settle
+from migctl.core.queueing.handing import sole_owners
+from migctl.core.runs.observed import Observed, Unit
+from migctl.core.runs.ownership import ADMINISTRATORS, NOT_OURS
+from migctl.core.runs.record import JobState, Record
+from migctl.core.runs.run import Run
+from migctl.core.runs.settle import settle
 from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView, run_state
-from migctl.engine.clusterruns import on_cluster, view
+from migctl.engine.clusters.clusterruns import on_cluster, view
 from migctl.engine.drift import after_restart, differences
 from migctl.engine.endings import explain
 from migctl.engine.lost_gpus import lost_gpus, told
 from migctl.engine.observe import elsewhere, known_gpus, other_nvml, owners
 from migctl.engine.pins import AWAY, load_notices, pins
-from migctl.engine.queue_views import queue_notices, with_course, with_waiting
+from migctl.engine.queueing.queue_views import queue_notices, with_course, with_waiting
 from migctl.engine.rights import sudo_notices
 from migctl.engine.said import with_said
 from migctl.engine.session import Session

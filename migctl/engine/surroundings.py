@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.gpuplaces import in_place_of_others
-from migctl.core.holdings import Holdings, claimed_slices
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.gpuplaces import in_place_of_others
+from migctl.core.gpu.mig import Gpu
 from migctl.core.machine import Machine
-from migctl.core.mig import Gpu
-from migctl.core.observed import Observed, Recorded
+from migctl.core.others.holdings import Holdings, claimed_slices
+from migctl.core.runs.observed import Observed, Recorded
 from migctl.engine.observe import owners
 from migctl.engine.ruling import ruling
 from migctl.engine.session import Session

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from migctl.core.run import Run
+from migctl.core.runs.run import Run
 from migctl.errors import PlanError
 from migctl.store.ledger import Ledger
 

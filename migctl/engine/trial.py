@@ -9,12 +9,12 @@ from pathlib import Path
 
 from migctl.core.allocation import Assignment
 from migctl.core.choices import RuntimeName, Strategy
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.topology import Topology
 from migctl.core.plan import Auto, ByProfile, GpuSelector, Job, Plan, Volume
-from migctl.core.record import JobState, Record
-from migctl.core.samples import FILE_VARIABLE
-from migctl.core.throughput import CpuTimes, Estimate
-from migctl.core.topology import Topology
+from migctl.core.runs.record import JobState, Record
+from migctl.core.seeing.samples import FILE_VARIABLE
+from migctl.core.seeing.throughput import CpuTimes, Estimate
 from migctl.core.words import counted
 from migctl.engine import probe
 from migctl.engine.converge import converge

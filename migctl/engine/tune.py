@@ -12,10 +12,10 @@ from pathlib import Path
 from migctl.core import names
 from migctl.core.allocation import Assignment
 from migctl.core.choices import Strategy
+from migctl.core.cpu.topology import Topology
 from migctl.core.plan import Job, Plan
-from migctl.core.record import JobState
-from migctl.core.topology import Topology
-from migctl.core.tuning import Curve, Point, best, drifted, fewest, next_count, verdict
+from migctl.core.runs.record import JobState
+from migctl.core.seeing.tuning import Curve, Point, best, drifted, fewest, next_count, verdict
 from migctl.core.views.tuning import TuneView
 from migctl.engine.apply import read_only
 from migctl.engine.decide import consider

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
-from migctl.core.record import JobState
-from migctl.core.run import Run
+from migctl.core.runs.record import JobState
+from migctl.core.runs.run import Run
 from migctl.engine.apply import Workshop
 from migctl.engine.claiming import claim
-from migctl.engine.mode import StaysOn, put_back
+from migctl.engine.gpumode.mode import StaysOn, put_back
 from migctl.errors import Interrupted, MigctlError, PartlyApplied, Problems
 
 _DOING = "undoing this `up`"

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from migctl.core.adoption import Leftover
 from migctl.core.choices import RuntimeName
-from migctl.core.labels import LABEL
-from migctl.core.record import Record
+from migctl.core.runs.adoption import Leftover
+from migctl.core.runs.labels import LABEL
+from migctl.core.runs.record import Record
 from migctl.engine.session import Session
 from migctl.errors import Busy, Notice
 from migctl.host.claims import store_name

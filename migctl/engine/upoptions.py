@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 
 _AGAIN = frozenset({JobState.FAILED, JobState.STOPPED, JobState.LOST})
 

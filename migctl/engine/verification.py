@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.observed import Observed
-from migctl.core.ownership import Standing, standing
-from migctl.core.record import JobState, Record
+from migctl.core.runs.observed import Observed
+from migctl.core.runs.ownership import Standing, standing
+from migctl.core.runs.record import JobState, Record
 from migctl.engine.apply import Workshop
 from migctl.errors import HostError, MigctlError
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import MemorySlices, Placement
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.mig import MemorySlices, Placement
 from migctl.errors import Busy, HostError, PlanError
 from migctl.host.caller import Caller
 from migctl.host.paths import make_shared

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from migctl.core.controllers import Controller
+from migctl.core.others.controllers import Controller
 
 _COMM_LENGTH: Final = 15
 """Characters of a process's name in /proc/PID/comm (proc_pid_comm(5))."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
 
-from migctl.core.cpuquota import cpu_quota_of
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuquota import cpu_quota_of
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.errors import HostError
 from migctl.host.procfs import own_affinity
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from migctl.core.counters import CpuCounters
+from migctl.core.seeing.counters import CpuCounters
 from migctl.host.keptfile import KeptFile
 
 _BYTES_A_CPU = 128

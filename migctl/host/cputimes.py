@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.throughput import CpuTimes
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.seeing.throughput import CpuTimes
 
 
 def cpu_times(cpus: CpuSet, root: Path = Path("/")) -> CpuTimes | None:

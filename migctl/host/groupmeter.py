@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from migctl.core.counters import GroupCounters
+from migctl.core.seeing.counters import GroupCounters
 from migctl.host.keptfile import KeptFile
 
 NO_PRESSURE: Final = "the kernel does not account pressure here: boot with psi=1 and cgroup v2 (a mounted cgroup2)"

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from migctl.core.counters import JobCounters, ProcessCounters, QueueCounters
-from migctl.core.cpuset import CpuSet
-from migctl.core.pinning import Process, Thread, loaders
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pinning import Process, Thread, loaders
+from migctl.core.seeing.counters import JobCounters, ProcessCounters, QueueCounters
 from migctl.host.groupmeter import NO_PRESSURE, GroupMeter
 from migctl.host.keptfile import read_once
 from migctl.host.processmeter import NO_DELAYS, NO_QUEUE_TIMES, NOT_ALLOWED, ProcessMeter

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from migctl.core.services import monitoring_units
+from migctl.core.others.services import monitoring_units
 from migctl.errors import HostError
 from migctl.host.paths import make_shared
 

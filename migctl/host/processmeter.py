@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from migctl.core.counters import ProcessCounters
-from migctl.core.procstat import parse_stat
+from migctl.core.cpu.procstat import parse_stat
+from migctl.core.seeing.counters import ProcessCounters
 from migctl.host.keptfile import KeptFile, read_once
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")

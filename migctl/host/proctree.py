@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.pinning import Process, Thread
-from migctl.core.procstat import Stat, parse_stat
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pinning import Process, Thread
+from migctl.core.cpu.procstat import Stat, parse_stat
 
 _ROOT = Path("/")
 

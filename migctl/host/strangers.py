@@ -8,8 +8,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from migctl.core.procstat import parse_stat
-from migctl.core.readings import Stranger
+from migctl.core.cpu.procstat import parse_stat
+from migctl.core.seeing.readings import Stranger
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _WORTH_CPUS: Final = 0.05

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.topology import Core, Topology
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.topology import Core, Topology
 from migctl.errors import HostError
 
 NVIDIA = "0x10de"

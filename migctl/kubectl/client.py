@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from migctl.core.kubernetes_nodes import KubernetesNode
-from migctl.core.kubernetes_objects import KubernetesJob, Pod, Trouble
-from migctl.core.kubernetes_states import Seen
+from migctl.core.cluster.kubernetes_nodes import KubernetesNode
+from migctl.core.cluster.kubernetes_objects import KubernetesJob, Pod, Trouble
+from migctl.core.cluster.kubernetes_states import Seen
 from migctl.errors import HostError, MigctlError
 from migctl.kubectl import documents
 from migctl.kubectl.errors import is_gone, lacks_the_kind, translated

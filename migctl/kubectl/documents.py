@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.kubernetes_nodes import KubernetesNode
-from migctl.core.kubernetes_objects import Condition, Container, KubernetesJob, Pod, Trouble
+from migctl.core.cluster.kubernetes_nodes import KubernetesNode
+from migctl.core.cluster.kubernetes_objects import Condition, Container, KubernetesJob, Pod, Trouble
+from migctl.core.cpu.cpuset import CpuSet
 
 Document = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from ctypes import byref
 from functools import partial
 from typing import Final, ParamSpec, Self, TypeVar
 
-from migctl.core.mig import ComputeInstance, Gpu, Instance, MemorySlices, MigMode, Placement, Profile
+from migctl.core.gpu.mig import ComputeInstance, Gpu, Instance, MemorySlices, MigMode, Placement, Profile
 from migctl.errors import HostError, MigctlError
 from migctl.nvml import listing, reading
 from migctl.nvml.api import Handle, Nvml

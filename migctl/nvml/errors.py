@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from migctl.core.mig import Instance, MigMode
+from migctl.core.gpu.mig import Instance, MigMode
 from migctl.errors import Busy, HostError, MigctlError
 from migctl.nvml.codes import Code, code_name
 

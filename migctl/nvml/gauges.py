@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from migctl.core.mig import Gpu, Instance
-from migctl.core.readings import GpuReading, InstanceReading
+from migctl.core.gpu.mig import Gpu, Instance
+from migctl.core.seeing.readings import GpuReading, InstanceReading
 from migctl.errors import MigctlError
 from migctl.nvml.api import Handle, Nvml
 from migctl.nvml.codes import (

@@ -7,7 +7,7 @@ from ctypes import byref, c_uint
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from migctl.core.mig import (
+from migctl.core.gpu.mig import (
     UNKNOWN_PLACEMENT,
     ComputeInstance,
     ComputeProfile,

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, cast
 
-from migctl.core.mig import ComputeSlices, Gpu, MemorySlices, MigMode, Placement, Profile, profile_order
+from migctl.core.gpu.mig import ComputeSlices, Gpu, MemorySlices, MigMode, Placement, Profile, profile_order
 from migctl.errors import PlanError
 from migctl.nvml.simdriver import DriverAge, driver_age
 

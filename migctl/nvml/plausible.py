@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from migctl.core.mig import Gpu, Instance, Profile
+from migctl.core.gpu.mig import Gpu, Instance, Profile
 
 MOST_GPUS: Final = 512
 MOST_OF_ONE_GPU: Final = 64

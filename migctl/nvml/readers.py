@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from migctl.core.mig import Gpu
+from migctl.core.gpu.mig import Gpu
 from migctl.errors import MigctlError
 from migctl.nvml.errors import no_answer
 

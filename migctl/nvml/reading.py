@@ -7,7 +7,7 @@ import re
 from ctypes import byref, c_uint
 from typing import Any, Final
 
-from migctl.core.mig import ComputeSlices, Gpu, GpuProcess, MemorySlices, MigMode, Placement, Profile, profile_order
+from migctl.core.gpu.mig import ComputeSlices, Gpu, GpuProcess, MemorySlices, MigMode, Placement, Profile, profile_order
 from migctl.nvml.api import Handle, Nvml
 from migctl.nvml.codes import FIELD_RESETLESS_MIG, NO_INSTANCE, PROFILE_LIMIT, Code, code_of
 from migctl.nvml.listing import NEEDS_ROOT, WITHOUT_NAMES, Known, list_instances, mig_devices, text

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from migctl.core.shim import shim_of
+from migctl.core.runs.shim import shim_of
 
 _HANDED_BY: Final = (b"CUDA_VISIBLE_DEVICES=", b"NVIDIA_VISIBLE_DEVICES=", b"MIGCTL_MIG_UUID=")
 _PIECE: Final = 1 << 16

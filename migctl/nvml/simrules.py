@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from migctl.core.mig import ComputeProfile, MemorySlices, Placement, Profile
+from migctl.core.gpu.mig import ComputeProfile, MemorySlices, Placement, Profile
 from migctl.errors import PlanError
 from migctl.nvml.codes import Code
 from migctl.nvml.models import Board, board_under, name_uuid

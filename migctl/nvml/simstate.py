@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from migctl.core.mig import ComputeProfile, Placement
+from migctl.core.gpu.mig import ComputeProfile, Placement
 from migctl.errors import HostError
 from migctl.nvml import simrules
 from migctl.nvml.models import Board, BoardSlot, board_under, gpu_uuid, name_uuid, parse_boards, pci_bus_id

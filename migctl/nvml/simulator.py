@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from migctl.core.mig import ComputeProfile, MemorySlices, Placement, Profile
+from migctl.core.gpu.mig import ComputeProfile, MemorySlices, Placement, Profile
 from migctl.nvml import simrules, structs
 from migctl.nvml.codes import Code
 from migctl.nvml.simdriver import DriverAge, driver_age

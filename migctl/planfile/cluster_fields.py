@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from migctl.core.clusters import KubernetesSettings, MigStrategy, SlurmContainer, SlurmSettings
+from migctl.core.cluster.clusters import KubernetesSettings, MigStrategy, SlurmContainer, SlurmSettings
 from migctl.planfile.gpu_fields import listed, profile
 from migctl.planfile.mount_fields import only
 from migctl.planfile.nodes import Mapping, Node, Scalar

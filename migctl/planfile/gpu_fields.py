@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, PlainValidator, WithJsonSchema
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.plan import GpuSelector
 from migctl.planfile.nodes import Mapping, Node, Scalar, Sequence
 from migctl.planfile.problems import Refusal, did_you_mean

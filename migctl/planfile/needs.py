@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from migctl.core import names
-from migctl.core.precedence import late, ordered
+from migctl.core.queueing.precedence import late, ordered
 from migctl.planfile.expand import Draft
 from migctl.planfile.problems import MOST, Report, did_you_mean
 from migctl.planfile.turn_fields import Need

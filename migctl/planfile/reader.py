@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from migctl.core import names
 from migctl.core.choices import CpuShare, CpuSplit, Finish, Numa, Reboot, RuntimeName, Strategy
-from migctl.core.clusters import EngineName, KubernetesSettings, SlurmSettings
+from migctl.core.cluster.clusters import EngineName, KubernetesSettings, SlurmSettings
 from migctl.core.plan import Plan
 from migctl.errors import PlanError, Problems, Where
 from migctl.planfile.assemble import Setting, job, places

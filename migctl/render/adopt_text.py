@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.record import Record
+from migctl.core.runs.record import Record
 from migctl.core.words import counted
 from migctl.render.console import Style
 from migctl.render.text import clean, hang, page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from migctl.core.choices import Storage
-from migctl.core.clusterjobs import Group
+from migctl.core.cluster.clusterjobs import Group
 from migctl.core.handover import THREAD_VARIABLES
 from migctl.render.shell_words import wrapped
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.clusterchoice import Choice
-from migctl.core.clusterrun import ClusterJob, ClusterRun
-from migctl.core.clusterturns import Turn
-from migctl.core.run import Run
+from migctl.core.cluster.clusterchoice import Choice
+from migctl.core.cluster.clusterrun import ClusterJob, ClusterRun
+from migctl.core.cluster.clusterturns import Turn
+from migctl.core.runs.run import Run
 from migctl.core.words import counted
 from migctl.errors import Notice
 from migctl.render.console import Style

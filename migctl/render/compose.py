@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from migctl.core.allocation import Assignment
-from migctl.core.keytable import Lost
+from migctl.core.cluster.keytable import Lost
 from migctl.core.plan import Job, Volume
-from migctl.core.rounds import Rounds
+from migctl.core.queueing.rounds import Rounds
 from migctl.core.yaml_text import Noted, Value, document
 from migctl.render.exported import Exporter, device_variables, handed, heading, published, resolved, seconds, shm, size
 from migctl.render.nvidia_smi import by_gpu, create_line, destroy_lines

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.views.cores import CoreCell, CoreMark, CoresView
 from migctl.core.words import counted
 from migctl.render.console import Signs, Style

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from migctl.core.forecast import Expected, Forecast
+from migctl.core.queueing.forecast import Expected, Forecast
 from migctl.core.words import counted
 from migctl.render.console import Style
 from migctl.render.text import WIDEST, clean, duration, fit, hang, pad, width

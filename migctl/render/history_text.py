@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.core.views.history import AttemptView, HistoryView, PastRun
 from migctl.core.words import counted
 from migctl.render.console import Style

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from migctl.core.course import Span
-from migctl.core.pinning import Pinning
+from migctl.core.cpu.pinning import Pinning
+from migctl.core.queueing.course import Span
 from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView
 from migctl.render.json_values import VERSION, Json, code_json, mode_json, notice_json, placement_json
 

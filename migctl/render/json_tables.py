@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from migctl.core.choices import Storage
-from migctl.core.mig import Profile
+from migctl.core.gpu.mig import Profile
 from migctl.core.views.findings import Finding
 from migctl.core.views.tables import BoardProfiles, WorkersRow
 from migctl.errors import Notice

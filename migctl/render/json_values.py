@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from migctl.core.code import Code
-from migctl.core.mig import MigMode, Placement
+from migctl.core.gpu.mig import MigMode, Placement
 from migctl.errors import Notice, Where
 
 Json = dict[str, object]

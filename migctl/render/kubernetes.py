@@ -7,10 +7,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from migctl.core.choices import RuntimeName
-from migctl.core.clusterjobs import Group
-from migctl.core.clusters import KubernetesSettings, MigStrategy
-from migctl.core.clusterturns import Link, Turn
-from migctl.core.kubernetes_objects import QUEUE
+from migctl.core.cluster.clusterjobs import Group
+from migctl.core.cluster.clusters import KubernetesSettings, MigStrategy
+from migctl.core.cluster.clusterturns import Link, Turn
+from migctl.core.cluster.kubernetes_objects import QUEUE
 from migctl.core.plan import Plan
 from migctl.core.yaml_text import Noted, Value, document
 from migctl.errors import PlanError

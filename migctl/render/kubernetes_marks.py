@@ -6,10 +6,10 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from migctl.core.clusterrun import ClusterRun
-from migctl.core.clusterturns import Link, Turn
-from migctl.core.kubernetes_objects import AFTER, CLAIMS, JOBS, QUEUE, RUN, TOKEN, UNIT
-from migctl.core.kubernetes_turns import Before, encode
+from migctl.core.cluster.clusterrun import ClusterRun
+from migctl.core.cluster.clusterturns import Link, Turn
+from migctl.core.cluster.kubernetes_objects import AFTER, CLAIMS, JOBS, QUEUE, RUN, TOKEN, UNIT
+from migctl.core.cluster.kubernetes_turns import Before, encode
 from migctl.core.plan import Plan
 from migctl.render.kubernetes_values import label_value, too_many
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from migctl.core.clusterjobs import Group
+from migctl.core.cluster.clusterjobs import Group
 from migctl.core.handover import Reference, parts, writable_places
 from migctl.core.plan import Job, Plan, Volume
 from migctl.core.yaml_text import Lines, Noted, Value

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from migctl.core.clusterjobs import Group
+from migctl.core.cluster.clusterjobs import Group
 from migctl.errors import PlanError
 
 _ANNOTATION = re.compile(

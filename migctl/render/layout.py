@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.mig import MigMode
+from migctl.core.gpu.mig import MigMode
 from migctl.core.views.pictures import GpuPicture, Seat
 from migctl.core.words import counted
 from migctl.render.axis import INDENT, Segment, inside, looks, notes, segments, short, sign, spare

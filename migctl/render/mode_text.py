@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.mig import Gpu, MigMode
+from migctl.core.gpu.mig import Gpu, MigMode
 from migctl.render.console import Style
 from migctl.render.text import clean
 

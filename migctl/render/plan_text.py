@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from migctl.core.allocation import Assignment
 from migctl.core.choices import Strategy
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import Placement
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.mig import Placement
 from migctl.core.views.plan import ConflictView, PlanView, Way
 from migctl.core.words import counted
 from migctl.errors import Busy, MigctlError

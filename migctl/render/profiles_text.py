@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.mig import Profile
+from migctl.core.gpu.mig import Profile
 from migctl.core.views.tables import BoardProfiles
 from migctl.render.console import Style
 from migctl.render.heading import heading

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from migctl.core.events import Event, Moment, NoteEvent, PullEvent, StepEvent
-from migctl.core.record import Action
+from migctl.core.runs.events import Event, Moment, NoteEvent, PullEvent, StepEvent
+from migctl.core.runs.record import Action
 from migctl.core.words import counted
 from migctl.render.console import Style
 from migctl.render.text import clean, fit, width, wrap

@@ -7,9 +7,9 @@ from math import ceil
 
 from migctl.core.allocation import Assignment
 from migctl.core.choices import RuntimeName
-from migctl.core.keytable import Lost
+from migctl.core.cluster.keytable import Lost
 from migctl.core.plan import Job, Volume
-from migctl.core.rounds import Rounds
+from migctl.core.queueing.rounds import Rounds
 from migctl.render.exported import Exporter, argv, handed, heading, published, resolved, shm, size
 from migctl.render.nvidia_smi import profile_tuple
 from migctl.render.shell_words import comment, is_name, word, words, wrapped

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from migctl.core.choices import RuntimeName
-from migctl.core.clusterjobs import Group
-from migctl.core.clusters import SlurmContainer
-from migctl.core.clusterturns import Link, Turn
+from migctl.core.cluster.clusterjobs import Group
+from migctl.core.cluster.clusters import SlurmContainer
+from migctl.core.cluster.clusterturns import Link, Turn
 from migctl.core.handover import THREAD_VARIABLES
 from migctl.core.plan import Job, Plan
 from migctl.render.at_start import share_script

@@ -6,8 +6,8 @@ import math
 import re
 from typing import assert_never
 
-from migctl.core.clusterjobs import Group
-from migctl.core.clusters import SlurmContainer
+from migctl.core.cluster.clusterjobs import Group
+from migctl.core.cluster.clusters import SlurmContainer
 from migctl.core.plan import Job
 from migctl.render.shell_words import word, wrapped
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from migctl.core.ownership import NO_COMPUTE_INSTANCE
+from migctl.core.runs.ownership import NO_COMPUTE_INSTANCE
 from migctl.core.views.pictures import GpuPicture, Seat
 from migctl.core.views.status import GpuView, InstanceView, JobView, RunView
 from migctl.render.tags import Tags

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.record import JobState
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.runs.record import JobState
 from migctl.core.views.status import JobView, RunView, StatusView
 from migctl.core.words import counted
 from migctl.render.console import Style

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from migctl.core.throughput import CONFIDENCE
-from migctl.core.tuning import Bound, Point
+from migctl.core.seeing.throughput import CONFIDENCE
+from migctl.core.seeing.tuning import Bound, Point
 from migctl.core.views.tuning import TuneView
 from migctl.core.words import counted
 from migctl.render.console import Style

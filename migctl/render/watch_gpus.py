@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.readings import GpuReading, Reading
+from migctl.core.seeing.readings import GpuReading, Reading
 from migctl.core.views.pictures import GpuPicture
 from migctl.core.views.status import GpuView
 from migctl.core.words import counted

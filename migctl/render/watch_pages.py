@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.watchkeys import HELP, Desk
+from migctl.core.seeing.watchkeys import HELP, Desk
 from migctl.render.console import Style
 from migctl.render.text import clean, clip, fit, hang
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from migctl.core.verdicts import Level
+from migctl.core.seeing.verdicts import Level
+from migctl.core.seeing.watchrows import Row, rows, selected
 from migctl.core.views.watch import WatchView
-from migctl.core.watchrows import Row, rows, selected
 from migctl.core.words import counted
 from migctl.render.console import Style
 from migctl.render.core_bars import core_bars

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from migctl.core.readings import InstanceReading, JobReading
-from migctl.core.verdicts import Level
-from migctl.core.watchrows import Row
+from migctl.core.seeing.readings import InstanceReading, JobReading
+from migctl.core.seeing.verdicts import Level
+from migctl.core.seeing.watchrows import Row
 from migctl.core.words import counted
 from migctl.render.console import Style
 from migctl.render.gauges import sparkline

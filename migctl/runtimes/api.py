@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from threading import Event
 
-    from migctl.core.adoption import Leftover
-    from migctl.core.observed import ForeignContainer, Recorded, Unit
     from migctl.core.plan import Job
+    from migctl.core.runs.adoption import Leftover
+    from migctl.core.runs.observed import ForeignContainer, Recorded, Unit
     from migctl.errors import Notice
     from migctl.runtimes.facts import CdiEntry, RuntimeFacts
     from migctl.runtimes.launch import Launch

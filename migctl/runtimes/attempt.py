@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.exit_codes import exit_words
-from migctl.core.observed import Unit
-from migctl.core.record import JobState
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.ending.exit_codes import exit_words
+from migctl.core.runs.observed import Unit
+from migctl.core.runs.record import JobState
 from migctl.errors import Busy, HostError
 from migctl.runtimes import proc
 from migctl.runtimes.attempt_records import EXIT, LAUNCH, MOST_BYTES, PID, parsed

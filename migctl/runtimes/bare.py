@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from migctl.core.observed import Unit
-from migctl.core.record import JobState, Record
-from migctl.core.shim import shim_of
+from migctl.core.runs.observed import Unit
+from migctl.core.runs.record import JobState, Record
+from migctl.core.runs.shim import shim_of
 from migctl.runtimes import proc
 from migctl.runtimes.logfile import ended_within
 

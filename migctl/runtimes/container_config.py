@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from migctl.core.labels import LABEL
 from migctl.core.plan import Job, Volume
+from migctl.core.runs.labels import LABEL
 from migctl.runtimes.access import GpuAccess
 from migctl.runtimes.engine_ids import ROOTLESS_USER
 from migctl.runtimes.launch import Launch

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from migctl.core.labels import LABEL
-from migctl.core.observed import Unit
+from migctl.core.runs.labels import LABEL
+from migctl.core.runs.observed import Unit
 from migctl.errors import HostError
 from migctl.runtimes import cdi_files
 from migctl.runtimes.access import Way

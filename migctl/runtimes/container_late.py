@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from migctl.core.labels import LABEL
+from migctl.core.runs.labels import LABEL
 from migctl.runtimes.container_units import is_ours
 from migctl.runtimes.engine_client import Engine
 from migctl.runtimes.launch import Launch

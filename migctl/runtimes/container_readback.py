@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.observed import Unit
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.runs.observed import Unit
 from migctl.errors import MigctlError
 from migctl.runtimes import proc
 from migctl.runtimes.device_nodes import DeviceNodes, Unknown, find_nodes, number_of

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from migctl.core.labels import LABEL
-from migctl.core.observed import Unit
-from migctl.core.record import JobState
+from migctl.core.runs.labels import LABEL
+from migctl.core.runs.observed import Unit
+from migctl.core.runs.record import JobState
 from migctl.errors import HostError
 from migctl.runtimes.container_devices import ContainerDevices
 from migctl.runtimes.container_readback import cpus_inside, labelled_cpus

@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.exit_codes import OOM_FLAG, exit_words
-from migctl.core.labels import LABEL
-from migctl.core.observed import Recorded, Unit
-from migctl.core.record import JobState
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.ending.exit_codes import OOM_FLAG, exit_words
+from migctl.core.runs.labels import LABEL
+from migctl.core.runs.observed import Recorded, Unit
+from migctl.core.runs.record import JobState
 from migctl.runtimes import proc
 
 if TYPE_CHECKING:
-    from migctl.core.adoption import Leftover
+    from migctl.core.runs.adoption import Leftover
 
 _CALLS_AT_ONCE = 16
 
@@ -68,7 +68,7 @@ def unit_of(data: Mapping[str, Any], *, local: bool) -> Unit:
 
 def leftover_of(data: Mapping[str, Any], *, local: bool) -> Leftover:
     """An inspected container with everything its labels say; arguments as for `unit_of`."""
-    from migctl.core.adoption import Leftover
+    from migctl.core.runs.adoption import Leftover
 
     return Leftover(unit_of(data, local=local), str(data["Name"]).lstrip("/"), dict(data["Config"]["Labels"]))
 

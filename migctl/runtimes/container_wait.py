@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from migctl.core.observed import Unit
-from migctl.core.record import JobState
+from migctl.core.runs.observed import Unit
+from migctl.core.runs.record import JobState
 from migctl.errors import HostError
 from migctl.runtimes.container_units import unit_of
 from migctl.runtimes.docker_errors import engine_errors

@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.labels import LABEL
-from migctl.core.observed import ForeignContainer, Recorded, Unit
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.runs.labels import LABEL
+from migctl.core.runs.observed import ForeignContainer, Recorded, Unit
 from migctl.errors import Busy, HostError, MigctlError, Notice, Problems
 from migctl.runtimes.container_gpu import lost_gpus, takes_its_gpu_from_a_hook
 from migctl.runtimes.container_stop import stop_container
@@ -25,8 +25,8 @@ from migctl.runtimes.stuck import KILL_DEADLINE_S
 
 if TYPE_CHECKING:
     # What only those who start jobs need is loaded by them: `status` looks at containers and is gone.
-    from migctl.core.adoption import Leftover
     from migctl.core.plan import Job
+    from migctl.core.runs.adoption import Leftover
     from migctl.runtimes.api import ProgressReport
     from migctl.runtimes.container_devices import ContainerDevices
     from migctl.runtimes.engine_abilities import EngineAbilities

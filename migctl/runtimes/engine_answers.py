@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 
 Check = Callable[[object], bool]
 _BOUND: Final = 2**63

@@ -12,8 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from migctl.core.cpuquota import cpu_quota_of
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuquota import cpu_quota_of
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.runtimes.access import HOOK_PROGRAM
 from migctl.runtimes.cdi_files import DEFAULT_FOLDERS
 from migctl.runtimes.device_nodes import number_of

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from migctl.core.idmap import IdMap, IdRange
+from migctl.core.others.idmap import IdMap, IdRange
 
 ROOTLESS_USER = "0:0"
 """Root in a rootless engine's container is the engine's user outside; as anybody else a job could not write that user's files."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.idmap import IdMap
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.others.idmap import IdMap
 from migctl.errors import Notice
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.plan import Job
 from migctl.runtimes.gpu_device import GpuDevice
 

@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.procstat import Stat, parse_stat
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.procstat import Stat, parse_stat
 
 PROC = Path("/proc")
 

@@ -7,8 +7,8 @@ import signal
 import threading
 import time
 
-from migctl.core.observed import Unit
-from migctl.core.record import JobState
+from migctl.core.runs.observed import Unit
+from migctl.core.runs.record import JobState
 from migctl.errors import Busy, HostError
 from migctl.runtimes import proc
 from migctl.runtimes.attempt import Attempt

@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.observed import ForeignContainer, Recorded, Unit
-from migctl.core.record import JobState
-from migctl.core.shim import shim_words
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.runs.observed import ForeignContainer, Recorded, Unit
+from migctl.core.runs.record import JobState
+from migctl.core.runs.shim import shim_words
 from migctl.errors import Busy, HostError, MigctlError, Notice, PlanError, Problems
 from migctl.runtimes import proc
 from migctl.runtimes.attempt import LOG, Attempt, disk_full
@@ -30,8 +30,8 @@ from migctl.runtimes.strays import CARRIED, carried, living
 from migctl.runtimes.stuck import KILL_DEADLINE_S
 
 if TYPE_CHECKING:
-    from migctl.core.adoption import Leftover
     from migctl.core.plan import Job
+    from migctl.core.runs.adoption import Leftover
     from migctl.runtimes.api import ProgressReport
     from migctl.runtimes.facts import CdiEntry, RuntimeFacts
     from migctl.runtimes.launch import Launch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.settle import UNVERIFIED
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.runs.settle import UNVERIFIED
 from migctl.runtimes import proc
 
 

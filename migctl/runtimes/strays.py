@@ -11,12 +11,12 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from migctl.core.adoption import Leftover
-from migctl.core.cpuset import CpuSet
-from migctl.core.labels import LABEL
-from migctl.core.observed import Unit
-from migctl.core.record import JobState
-from migctl.core.shim import shim_of
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.runs.adoption import Leftover
+from migctl.core.runs.labels import LABEL
+from migctl.core.runs.observed import Unit
+from migctl.core.runs.record import JobState
+from migctl.core.runs.shim import shim_of
 from migctl.runtimes import proc
 from migctl.runtimes.bare import FILES_GONE, Bare
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from migctl.core.slurmsite import Site, SlurmNode, gres
-from migctl.core.slurmstate import Told
+from migctl.core.cluster.slurmsite import Site, SlurmNode, gres
+from migctl.core.cluster.slurmstate import Told
 
 SEPARATOR: Final = "|"
 NODES: Final = "%N|%P|%X|%Y|%Z|%c|%G"

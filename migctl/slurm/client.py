@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from migctl.core.slurmsite import Site
-from migctl.core.slurmstate import Told
+from migctl.core.cluster.slurmsite import Site
+from migctl.core.cluster.slurmstate import Told
 from migctl.errors import HostError, MigctlError
 from migctl.programs import find_program
 from migctl.slurm import answers

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
-from migctl.core.clusterrun import ClusterJob
-from migctl.core.cpuset import CpuSet
-from migctl.core.slurmstate import Begun, Ended
+from migctl.core.cluster.clusterrun import ClusterJob
+from migctl.core.cluster.slurmstate import Begun, Ended
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.errors import HostError
 
 _BEGIN: Final = "begin"

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, cast
 
-from migctl.core.entries import Queue
-from migctl.core.record import Record
-from migctl.core.run import Run
+from migctl.core.queueing.entries import Queue
+from migctl.core.runs.record import Record
+from migctl.core.runs.run import Run
 from migctl.store.form import Form, form, shown
 
 if TYPE_CHECKING:
-    from migctl.core.clusterrun import ClusterRun
-    from migctl.core.submission import Submission
+    from migctl.core.cluster.clusterrun import ClusterRun
+    from migctl.core.queueing.submission import Submission
 
 FORMAT = 1
 """Version of the JSON in owner files; raised when an older migctl would misread it."""
@@ -145,13 +145,13 @@ def _queue() -> Form[Queue]:
 @cache
 def _submission() -> Form[Submission]:
     # Whoever only looks reads no plan.
-    from migctl.core.submission import Submission
+    from migctl.core.queueing.submission import Submission
 
     return form(Submission)
 
 
 @cache
 def _cluster() -> Form[ClusterRun]:
-    from migctl.core.clusterrun import ClusterRun
+    from migctl.core.cluster.clusterrun import ClusterRun
 
     return form(ClusterRun)

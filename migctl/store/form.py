@@ -10,7 +10,7 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Generic, NewType, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 
 _BOUND = 2**63
 """Integers beyond this do not fit SQLite."""

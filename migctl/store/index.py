@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from migctl.core.record import Record
-from migctl.core.run import Run
+from migctl.core.runs.record import Record
+from migctl.core.runs.run import Run
 from migctl.errors import MigctlError, Notice
 from migctl.store import statements
 from migctl.store.failure import Broken, file_failure, is_unwritable

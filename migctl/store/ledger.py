@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from migctl.core.record import JobState, Record
-from migctl.core.run import Run
+from migctl.core.runs.record import JobState, Record
+from migctl.core.runs.run import Run
 from migctl.errors import MigctlError, Notice
 from migctl.store import statements
 from migctl.store.failure import is_unwritable

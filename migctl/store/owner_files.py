@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from migctl.core.record import Record
-from migctl.core.run import Run
+from migctl.core.runs.record import Record
+from migctl.core.runs.run import Run
 from migctl.errors import Notice
 from migctl.store.codec import TooNew, decode_record, decode_run, encode_record, encode_run
 from migctl.store.failure import file_failure, too_new

@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from migctl.core.tracks import Said, Sample, merged, place
+from migctl.core.seeing.tracks import Said, Sample, merged, place
 from migctl.store.failure import file_failure
 from migctl.store.folders import Folders, checked_name
 from migctl.store.owner_files import RUNS

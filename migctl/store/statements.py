@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from migctl.core.record import Record
-from migctl.core.run import Run
+from migctl.core.runs.record import Record
+from migctl.core.runs.run import Run
 from migctl.errors import Busy
 from migctl.store.codec import TooNew, decode_records, decode_run, encode_record, encode_run
 from migctl.store.failure import Broken, too_new

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from migctl.core.course import Course, Span
-from migctl.core.entries import Queue
+from migctl.core.queueing.course import Course, Span
+from migctl.core.queueing.entries import Queue
 from migctl.errors import HostError
 from migctl.store.codec import (
     TooNew,
@@ -26,8 +26,8 @@ from migctl.store.folders import Folders, checked_name
 from migctl.store.owner_files import RUNS, Draft, OwnerFiles
 
 if TYPE_CHECKING:
-    from migctl.core.clusterrun import ClusterRun
-    from migctl.core.submission import Submission
+    from migctl.core.cluster.clusterrun import ClusterRun
+    from migctl.core.queueing.submission import Submission
 
 SUBMISSION = "@plan.json"
 QUEUE = "@queue.json"

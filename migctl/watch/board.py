@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Self
 
-from migctl.core.readings import Reading
-from migctl.core.record import JobState
-from migctl.core.verdicts import Diagnosis
+from migctl.core.runs.record import JobState
+from migctl.core.seeing.readings import Reading
+from migctl.core.seeing.verdicts import Diagnosis
 from migctl.core.views.status import StatusView
 from migctl.core.views.watch import WatchView, Wishes
 from migctl.engine.session import Session

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from migctl import __version__
-from migctl.core.figure_metrics import figure_families
-from migctl.core.run_metrics import jobs_holding, run_families
-from migctl.core.tallies import Tallies, added, kept
+from migctl.core.seeing.figure_metrics import figure_families
+from migctl.core.seeing.run_metrics import jobs_holding, run_families
+from migctl.core.seeing.tallies import Tallies, added, kept
 from migctl.core.views.metrics import Family, MetricKind, family, labels
 from migctl.core.views.status import StatusView
+from migctl.engine.queueing.supervisor import is_supervised
 from migctl.engine.session import Session
 from migctl.engine.status import status
-from migctl.engine.supervisor import is_supervised
 from migctl.errors import MigctlError
 from migctl.watch.sampler import Sampler
 from migctl.watch.watcher import Seen, Watcher

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from migctl.core.dcgm_text import Where, activities
-from migctl.core.readings import GpuReading, InstanceReading
+from migctl.core.seeing.dcgm_text import Where, activities
+from migctl.core.seeing.readings import GpuReading, InstanceReading
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
 from migctl.nvml.gauges import read_gauges

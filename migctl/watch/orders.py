@@ -6,7 +6,7 @@ import re
 import threading
 from typing import Final
 
-from migctl.core.watchkeys import Do, Order
+from migctl.core.seeing.watchkeys import Do, Order
 from migctl.core.words import counted
 from migctl.engine.session import Session
 from migctl.engine.targets import unknown_run
@@ -30,7 +30,7 @@ def done(session: Session, order: Order) -> str:
             session, order.run, [order.job], grace_s=None, report=lambda _: None, cancel=threading.Event()
         )
         return f"stopped: {', '.join(stopped)}" if stopped else f"{order.name} was not running any more"
-    from migctl.engine.queued import hold, release
+    from migctl.engine.queueing.queued import hold, release
 
     jobs = (order.job,) if order.job else ()
     if order.do is Do.HOLD:

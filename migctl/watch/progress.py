@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from migctl.core.samples import Progress, parse
+from migctl.core.seeing.samples import Progress, parse
 from migctl.errors import MigctlError
 from migctl.runtimes.api import Runtime
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from migctl.core.readings import Reading
-from migctl.core.tracks import FINEST_S, Said, changes, merged, sample
-from migctl.core.verdicts import Verdict
+from migctl.core.seeing.readings import Reading
+from migctl.core.seeing.tracks import FINEST_S, Said, changes, merged, sample
+from migctl.core.seeing.verdicts import Verdict
 from migctl.errors import MigctlError
 from migctl.store.samples import TrackWriter
 from migctl.watch.watcher import Seen

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from migctl.core.choices import RuntimeName
-from migctl.core.cpuset import CpuSet
-from migctl.core.observed import Unit
-from migctl.core.record import JobState, Record
-from migctl.core.run import Run
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.runs.observed import Unit
+from migctl.core.runs.record import JobState, Record
+from migctl.core.runs.run import Run
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
 from migctl.host.procfs import process_start_ticks

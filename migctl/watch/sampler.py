@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from migctl.core.bottleneck import CROWD
 from migctl.core.choices import RuntimeName
-from migctl.core.counters import CpuCounters, JobCounters
-from migctl.core.pinning import Finding, pinning
-from migctl.core.rates import About, QueueRates, cpus_reading, job_reading, queue_rates
-from migctl.core.readings import GpuReading, InstanceReading, JobReading, Reading, Stranger
+from migctl.core.cpu.pinning import Finding, pinning
+from migctl.core.seeing.bottleneck import CROWD
+from migctl.core.seeing.counters import CpuCounters, JobCounters
+from migctl.core.seeing.rates import About, QueueRates, cpus_reading, job_reading, queue_rates
+from migctl.core.seeing.readings import GpuReading, InstanceReading, JobReading, Reading, Stranger
 from migctl.engine.session import Session
 from migctl.host.cpumeter import CpuMeter
 from migctl.host.jobmeter import JobMeter

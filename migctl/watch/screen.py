@@ -18,9 +18,9 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from migctl.core.seeing.watchkeys import Desk, Do, Mode, Order, pressed
+from migctl.core.seeing.watchrows import rows
 from migctl.core.views.watch import WatchView
-from migctl.core.watchkeys import Desk, Do, Mode, Order, pressed
-from migctl.core.watchrows import rows
 from migctl.engine.session import Session
 from migctl.errors import MigctlError
 from migctl.render.console import Style

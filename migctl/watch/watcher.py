@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
-from migctl.core.diagnose import Patience, diagnose_gpu, diagnose_job
-from migctl.core.readings import GpuReading, Reading
-from migctl.core.verdicts import Diagnosis, Verdict
-from migctl.core.windows import Moment
+from migctl.core.seeing.diagnose import Patience, diagnose_gpu, diagnose_job
+from migctl.core.seeing.readings import GpuReading, Reading
+from migctl.core.seeing.verdicts import Diagnosis, Verdict
+from migctl.core.seeing.windows import Moment
 
 _GPU_LOOKS: Final = 120
 

@@ -14,10 +14,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from migctl.core.choices import CpuSplit, Numa
-from migctl.core.cpus import CpuDemand, assign
-from migctl.core.pool import make_pool
-from migctl.core.record import JobState, Record
-from migctl.core.topology import uniform_topology
+from migctl.core.cpu.cpus import CpuDemand, assign
+from migctl.core.cpu.pool import make_pool
+from migctl.core.cpu.topology import uniform_topology
+from migctl.core.runs.record import JobState, Record
 from migctl.store.ledger import Ledger
 
 

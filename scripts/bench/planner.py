@@ -19,9 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from migctl.core import packing
-from migctl.core.mig import Gpu
-from migctl.core.placement import Conflict, Demand, Occupied, Room, could_add, place, place_most
+from migctl.core.gpu import packing
+from migctl.core.gpu.mig import Gpu
+from migctl.core.gpu.placement import Conflict, Demand, Occupied, Room, could_add, place, place_most
 from migctl.nvml.models import board_gpu, boards, resolve_board
 
 Plan = tuple[list[Demand], list[Room]]

@@ -2,8 +2,8 @@
 
     python scripts/bench/queueing.py [--workloads 200] [--seed 1] [--jobs 10000]
 
-The product's own decision code (`migctl/core/queue.py`) runs with a simulated clock (`migctl/core/forecast.py`) on one GPU of each
-board. It is compared with
+The product's own decision code (`migctl/core/queueing/queue.py`) runs with a simulated clock (`migctl/core/queueing/forecast.py`)
+on one GPU of each board. It is compared with
 
 - the bound: no schedule is shorter than its compute slices × time, its memory slices × time, or its longest job;
 - waves by hand: the file's order cut into batches that fit together, each of which ends before the next begins;
@@ -42,13 +42,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from migctl.core import packing
-from migctl.core.forecast import Forecast, forecast
-from migctl.core.mig import Gpu, Profile
-from migctl.core.queue import decide
-from migctl.core.record import JobState
-from migctl.core.situation import Situation
-from migctl.core.turn import History, Patience, Site, Turn, Wish
+from migctl.core.gpu import packing
+from migctl.core.gpu.mig import Gpu, Profile
+from migctl.core.queueing.forecast import Forecast, forecast
+from migctl.core.queueing.queue import decide
+from migctl.core.queueing.situation import Situation
+from migctl.core.queueing.turn import History, Patience, Site, Turn, Wish
+from migctl.core.runs.record import JobState
 from migctl.nvml.models import board_gpu, resolve_board
 
 MIXES = {

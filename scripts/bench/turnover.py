@@ -87,7 +87,9 @@ def supervisor(environ: Mapping[str, str]) -> int:
     mark = f"MIGCTL_STATE_DIR={environ['MIGCTL_STATE_DIR']}".encode()
     for entry in Path("/proc").iterdir():
         try:
-            supervising = entry.name.isdigit() and b"migctl.engine.supervision" in (entry / "cmdline").read_bytes()
+            supervising = (
+                entry.name.isdigit() and b"migctl.engine.queueing.supervision" in (entry / "cmdline").read_bytes()
+            )
             if supervising and mark in (entry / "environ").read_bytes().split(b"\0"):
                 return int(entry.name)
         except OSError:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.ownership import ADMINISTRATORS
 from migctl.core.plan import ByInstance, ByProfile, GpuSelector, Plan
-from migctl.core.record import JobState
+from migctl.core.runs.ownership import ADMINISTRATORS
+from migctl.core.runs.record import JobState
 from migctl.engine.converge import UpResult, converge, preview
 from migctl.engine.planning import Elsewhere, view
 from migctl.engine.status import status

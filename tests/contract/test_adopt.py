@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.engine.adopt import adopt
 from migctl.engine.upoptions import UpOptions
 from migctl.errors import MigctlError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.adoption import Leftover
+from migctl.core.runs.adoption import Leftover
 from migctl.engine.adopt import adopt
 from migctl.engine.upoptions import UpOptions
 from migctl.errors import Busy

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.plan import Job, Port, Ulimit, Volume
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.errors import Busy, HostError, Interrupted, MigctlError, PlanError
 from migctl.runtimes.containers import Containers
 from tests.support.engines import BUSYBOX, import_busybox, reachable_engine

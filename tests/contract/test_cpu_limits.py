@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.errors import HostError
 from migctl.host.cpulimits import allowed_cpus, cgroup_cpus, cpu_quota
 from migctl.host.procfs import own_affinity

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.observed import Unit
-from migctl.core.record import JobState
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.runs.observed import Unit
+from migctl.core.runs.record import JobState
 from migctl.errors import HostError
 from migctl.runtimes.containers import Containers
 from migctl.runtimes.gpu_device import GpuDevice

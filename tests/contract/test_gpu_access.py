@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.plan import Volume
 from migctl.errors import HostError
 from migctl.runtimes.containers import Containers

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.record import Action
+from migctl.core.runs.record import Action
 from migctl.engine.upoptions import UpOptions
 from migctl.errors import HostError, MigctlError, PartlyApplied
 from migctl.nvml.simstate import SimState

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.engine.status import status
 from migctl.engine.upoptions import UpOptions
 from tests.support.fake_engine import EngineFault

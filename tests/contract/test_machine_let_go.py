@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.events import Event, NoteEvent
 from migctl.core.plan import Plan
-from migctl.core.record import JobState
+from migctl.core.runs.events import Event, NoteEvent
+from migctl.core.runs.record import JobState
 from migctl.engine.converge import converge
 from migctl.engine.upoptions import UpOptions
 from migctl.errors import MigctlError

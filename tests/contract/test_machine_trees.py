@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from migctl.cli.app import run
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.host.sysfs import read_topology
 from tests.support.machines import MACHINES, Machine, write
 

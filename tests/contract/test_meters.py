@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.counters import JobCounters
-from migctl.core.cpuset import CpuSet
-from migctl.core.rates import About, QueueRates, job_reading
-from migctl.core.readings import JobReading
-from migctl.core.samples import Progress
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.seeing.counters import JobCounters
+from migctl.core.seeing.rates import About, QueueRates, job_reading
+from migctl.core.seeing.readings import JobReading
+from migctl.core.seeing.samples import Progress
 from migctl.host.cpumeter import CpuMeter
 from migctl.host.groupmeter import NO_PRESSURE, GroupMeter
 from migctl.host.jobmeter import JobMeter

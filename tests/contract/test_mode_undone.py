@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.events import Event, NoteEvent
-from migctl.core.run import Run
+from migctl.core.runs.events import Event, NoteEvent
+from migctl.core.runs.run import Run
 from migctl.engine.converge import UpResult, converge
 from migctl.engine.down import take_down
 from migctl.engine.upoptions import UpOptions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.readings import GpuReading
+from migctl.core.seeing.readings import GpuReading
 from migctl.nvml.gauges import NO_COUNTERS, read_gauges
 from migctl.nvml.open import open_driver
 from migctl.nvml.simmodel import SimProcess

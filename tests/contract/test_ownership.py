@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.ownership import Standing, standing
-from migctl.core.record import Record
+from migctl.core.runs.ownership import Standing, standing
+from migctl.core.runs.record import Record
 from migctl.engine.status import status
 from migctl.errors import MigctlError, PartlyApplied
 from migctl.nvml import simrules

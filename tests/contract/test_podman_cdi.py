@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.plan import Ulimit, Volume
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.errors import HostError
 from migctl.runtimes.container_readback import gpu_inside
 from migctl.runtimes.containers import Containers

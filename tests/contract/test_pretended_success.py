@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.events import Event, Moment, StepEvent
-from migctl.core.record import Action
+from migctl.core.runs.events import Event, Moment, StepEvent
+from migctl.core.runs.record import Action
 from migctl.engine.converge import converge
 from migctl.engine.upoptions import UpOptions
 from migctl.errors import MigctlError

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.record import JobState
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.runs.record import JobState
 from migctl.errors import Busy
 from migctl.runtimes import proc, shim_start
 from migctl.runtimes.attempt import EXIT, LAUNCH, PID, Attempt

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.record import JobState
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.runs.record import JobState
 from migctl.errors import Busy, PlanError
 from migctl.runtimes.processes import Processes
 from tests.support.launches import job, launch

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.pinning import loaders
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pinning import loaders
 from migctl.host.cputimes import cpu_times
 from migctl.host.procfs import own_affinity
 from migctl.host.proctree import process_tree, tree_cpu_s

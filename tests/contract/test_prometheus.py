@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import yaml
 
-from migctl.core.figure_metrics import figure_families
-from migctl.core.run_metrics import run_families
-from migctl.core.tallies import added
+from migctl.core.seeing.figure_metrics import figure_families
+from migctl.core.seeing.run_metrics import run_families
+from migctl.core.seeing.tallies import added
 from migctl.render.exposition import OPEN_METRICS, TEXT, exposition
 from tests.support import metric_values
 from tests.support.engines import missing

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.record import JobState
-from migctl.core.settle import RESTARTED
+from migctl.core.runs.record import JobState
+from migctl.core.runs.settle import RESTARTED
 from migctl.engine.status import status
 from migctl.engine.upoptions import UpOptions
 from migctl.errors import HostError, MigctlError

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.events import Event, Moment, StepEvent
 from migctl.core.plan import MpsShare, Plan
-from migctl.core.record import Action, JobState
+from migctl.core.runs.events import Event, Moment, StepEvent
+from migctl.core.runs.record import Action, JobState
 from migctl.engine.converge import converge
 from migctl.engine.down import take_down
 from migctl.engine.upoptions import UpOptions

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.events import Event, Moment, NoteEvent, StepEvent
-from migctl.core.record import Action
+from migctl.core.runs.events import Event, Moment, NoteEvent, StepEvent
+from migctl.core.runs.record import Action
 from migctl.engine.converge import converge
 from migctl.engine.down import take_down
 from migctl.engine.upoptions import UpOptions

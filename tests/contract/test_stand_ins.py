@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.engine.upoptions import UpOptions
 from migctl.errors import Busy
 from tests.support.fake_engine import Container

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.entries import Queue
-from migctl.core.events import Event
 from migctl.core.plan import Plan
-from migctl.core.submission import Submission
-from migctl.engine.queued import hold, release
+from migctl.core.queueing.entries import Queue
+from migctl.core.queueing.submission import Submission
+from migctl.core.runs.events import Event
+from migctl.engine.queueing.queued import hold, release
 from migctl.engine.upoptions import UpOptions
 from migctl.errors import Busy, MigctlError, PlanError
 from migctl.nvml.codes import Code
@@ -80,7 +80,7 @@ def test_a_job_that_was_taken_out_stays_out_until_it_is_asked_for(site: Site) ->
     plan = long(site, "one", "two", "three")
     submit(site, plan)
     with unattended(site.session()), site.session().ledger(write=True) as ledger:
-        from migctl.engine.queued import take_out
+        from migctl.engine.queueing.queued import take_out
 
         assert take_out(site.session(), ledger, site.run, ["two", "one"]) == ("two",)
 
@@ -134,7 +134,7 @@ def test_a_second_up_of_what_is_over_tells_nobody_again(site: Site) -> None:
 def test_after_a_restart_of_the_machine_nothing_starts_until_it_is_asked_for(site: Site) -> None:
     import threading
 
-    from migctl.engine.advance import Memory, advance
+    from migctl.engine.queueing.advance import Memory, advance
 
     submit(site, long(site, "one", "two"))
     site.reboot()
@@ -155,8 +155,8 @@ def test_after_a_restart_of_the_machine_nothing_starts_until_it_is_asked_for(sit
 def test_only_one_supervises(site: Site) -> None:
     import threading
 
-    from migctl.engine import supervise
-    from migctl.engine.supervisor import lock_name
+    from migctl.engine.queueing import supervise
+    from migctl.engine.queueing.supervisor import lock_name
 
     submit(site, TURNS)
     session = site.session()

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from migctl.core.choices import Finish
-from migctl.core.events import Event, Moment, StepEvent
 from migctl.core.plan import Job, Notify, Plan
-from migctl.core.record import Action
-from migctl.engine.advance import Memory, Turn, advance
-from migctl.engine.closing import conclude
+from migctl.core.runs.events import Event, Moment, StepEvent
+from migctl.core.runs.record import Action
 from migctl.engine.follow import wait
+from migctl.engine.queueing.advance import Memory, Turn, advance
+from migctl.engine.queueing.closing import conclude
 from migctl.nvml.codes import Code
 from migctl.nvml.simstate import SimState
 from tests.support.crashes import Site, site_at, until

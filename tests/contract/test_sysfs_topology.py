@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.errors import HostError
 from migctl.host.sysfs import FAST, read_topology
 from tests.support.machines import MACHINES, Machine, write

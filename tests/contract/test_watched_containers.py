@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from migctl.core.causes import Cause
-from migctl.core.cpuset import CpuSet
-from migctl.core.endings import Facts, ending
-from migctl.core.exit_codes import OOM_FLAG
-from migctl.core.kernel_events import kernel_events
-from migctl.core.rates import About, QueueRates, job_reading
-from migctl.core.record import JobState
-from migctl.core.samples import Progress
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.ending.causes import Cause
+from migctl.core.ending.endings import Facts, ending
+from migctl.core.ending.exit_codes import OOM_FLAG
+from migctl.core.ending.kernel_events import kernel_events
+from migctl.core.runs.record import JobState
+from migctl.core.seeing.rates import About, QueueRates, job_reading
+from migctl.core.seeing.samples import Progress
 from migctl.host.jobmeter import JobMeter
 from migctl.host.kernellog import kernel_records
 from migctl.runtimes.containers import Containers

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.dcgm_text import activities
-from migctl.core.readings import Reading
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.seeing.dcgm_text import activities
+from migctl.core.seeing.readings import Reading
 from migctl.engine.session import Session
 from migctl.host.procfs import process_start_ticks
 from migctl.nvml.simdevices import gpu_node

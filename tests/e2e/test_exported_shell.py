@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from migctl.core.mig import Placement
+from migctl.core.gpu.mig import Placement
 from migctl.nvml.open import open_driver
 from tests.support.engines import BUSYBOX, private_engine, reachable_engine
 from tests.support.program import BOARD, ROOT, Program

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from migctl.core.record import Record
+from migctl.core.runs.record import Record
 from migctl.runtimes import proc
 from migctl.runtimes.bare import with_bare
 from tests.support.program import Program

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from migctl.cli.app import run
-from migctl.engine.kubernetes import KubernetesEngine
+from migctl.engine.clusters.kubernetes import KubernetesEngine
 from tests.support.kubernetes_cluster import SLICE, KubernetesCluster, node
 from tests.support.program import Done
 

@@ -52,7 +52,7 @@ def supervisor(program: Program) -> int | None:
         with contextlib.suppress(OSError):
             if (
                 entry.name.isdigit()
-                and b"migctl.engine.supervision" in (entry / "cmdline").read_bytes()
+                and b"migctl.engine.queueing.supervision" in (entry / "cmdline").read_bytes()
                 and f"MIGCTL_STATE_DIR={program.state}".encode() in (entry / "environ").read_bytes().split(b"\0")
             ):
                 return int(entry.name)

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from migctl.core.tracks import Said, Sample
+from migctl.core.seeing.tracks import Said, Sample
 from migctl.store.samples import TrackWriter
 from tests.support.program import Program
 

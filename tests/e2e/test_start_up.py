@@ -41,7 +41,7 @@ MAKING = {
         (("status",), LIBRARIES | PLANNING | MAKING),
         (("status", "night", "--json", "--check"), LIBRARIES | PLANNING | MAKING),
         (("logs",), LIBRARIES | PLANNING | MAKING),
-        (("down",), LIBRARIES | {"migctl.planfile", "migctl.core.pool"}),
+        (("down",), LIBRARIES | {"migctl.planfile", "migctl.core.cpu.pool"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -10,9 +10,9 @@ import pytest
 
 from migctl import planfile
 from migctl.core.choices import RuntimeName, Strategy
-from migctl.core.firstplan import first_plan
-from migctl.core.proposal import Seen, Wishes, propose
-from migctl.core.trainings import scripts, trainings
+from migctl.core.proposing.firstplan import first_plan
+from migctl.core.proposing.proposal import Seen, Wishes, propose
+from migctl.core.proposing.trainings import scripts, trainings
 from migctl.engine.planning import Elsewhere, view
 from migctl.engine.session import Session
 from migctl.nvml.models import board_gpu, parse_boards

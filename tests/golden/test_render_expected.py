@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-from migctl.core.course import Span
-from migctl.core.record import JobState
+from migctl.core.queueing.course import Span
+from migctl.core.runs.record import JobState
 from migctl.core.views.status import JobView, RunView, StatusView
 from migctl.render.json_status import status_json
 from migctl.render.status_text import status_text

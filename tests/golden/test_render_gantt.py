@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from migctl.core.forecast import forecast
-from migctl.core.situation import Situation
-from migctl.core.turn import Site, Turn
+from migctl.core.queueing.forecast import forecast
+from migctl.core.queueing.situation import Situation
+from migctl.core.queueing.turn import Site, Turn
 from migctl.render.console import Style
 from migctl.render.gantt import gantt
 from tests.support.queue_cases import A100, turns

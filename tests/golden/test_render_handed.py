@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-from migctl.core.clusterchoice import Choice
-from migctl.core.clusterrun import ClusterJob, ClusterRun
-from migctl.core.clusters import EngineName
-from migctl.core.run import Run
+from migctl.core.cluster.clusterchoice import Choice
+from migctl.core.cluster.clusterrun import ClusterJob, ClusterRun
+from migctl.core.cluster.clusters import EngineName
+from migctl.core.runs.run import Run
 from migctl.errors import Notice
 from migctl.render.cluster_text import handed_json, handed_text
 from tests.support import exports

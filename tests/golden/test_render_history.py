@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.core.views.history import AttemptView, HistoryView, PastRun
 from migctl.render.history_text import history_json, history_text
 from tests.support.render_values import NOW, PLAIN

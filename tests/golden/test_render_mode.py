@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from migctl.core.mig import Gpu, MigMode
+from migctl.core.gpu.mig import Gpu, MigMode
 from migctl.nvml.models import board_gpu, resolve_board
 from migctl.render.mode_text import mode_json, mode_steps_text, mode_text
 from tests.support.render_values import PLAIN

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import MemorySlices, Placement
-from migctl.core.ownership import ADMINISTRATORS
-from migctl.core.record import JobState, Ownership, Record
-from migctl.core.settle import RESTARTED
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.mig import MemorySlices, Placement
+from migctl.core.runs.ownership import ADMINISTRATORS
+from migctl.core.runs.record import JobState, Ownership, Record
+from migctl.core.runs.settle import RESTARTED
 from migctl.errors import Notice
 from migctl.render.adopt_text import adopt_text
 from migctl.render.status_text import status_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from migctl.core.events import Event, Moment, NoteEvent, PullEvent, StepEvent
-from migctl.core.record import Action
+from migctl.core.runs.events import Event, Moment, NoteEvent, PullEvent, StepEvent
+from migctl.core.runs.record import Action
 from migctl.render.console import Style
 from migctl.render.progress import Progress
 from tests.support import render_values as values

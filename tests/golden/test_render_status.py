@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from migctl.core.mig import MigMode
-from migctl.core.pinning import Pinning
+from migctl.core.cpu.pinning import Pinning
+from migctl.core.gpu.mig import MigMode
 from migctl.core.views.cores import CoresView
 from migctl.core.views.status import StatusView
 from migctl.render.layout import mode_words

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from migctl.core.cpu.workers import GUIDE_TABLE
 from migctl.core.views.findings import Finding, Level
 from migctl.core.views.tables import BoardProfiles, WorkersRow
-from migctl.core.workers import GUIDE_TABLE
 from migctl.render.check_text import check_text
 from migctl.render.console import Style
 from migctl.render.profiles_text import profiles_text

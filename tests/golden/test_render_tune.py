@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.throughput import Estimate
-from migctl.core.tuning import Point, best, fewest, verdict
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.seeing.throughput import Estimate
+from migctl.core.seeing.tuning import Point, best, fewest, verdict
 from migctl.core.views.tuning import TuneView
 from migctl.errors import Notice
 from migctl.render.tune_text import point_line, tune_json, tune_text

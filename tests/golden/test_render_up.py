@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import MemorySlices, Placement
-from migctl.core.record import JobState, Record
-from migctl.core.run import Run
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.mig import MemorySlices, Placement
+from migctl.core.runs.record import JobState, Record
+from migctl.core.runs.run import Run
 from migctl.core.views.up import UpView
 from migctl.errors import Notice
 from migctl.render.up_text import up_text

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.readings import CpusReading
+from migctl.core.seeing.readings import CpusReading
+from migctl.core.seeing.watchkeys import KEYS, Desk, Do, Mode, Order
 from migctl.core.views.watch import Sort, WatchView, Wishes
-from migctl.core.watchkeys import KEYS, Desk, Do, Mode, Order
 from migctl.render.console import Style
 from migctl.render.text import width
 from migctl.render.watch_pages import help_lines, log_lines

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.events import Event, Moment, StepEvent
-from migctl.core.record import Action
+from migctl.core.runs.events import Event, Moment, StepEvent
+from migctl.core.runs.record import Action
 from migctl.errors import HostError, MigctlError, PartlyApplied
 from migctl.host.claims import read_claims
 from migctl.host.lock import machine_lock

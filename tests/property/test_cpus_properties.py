@@ -4,14 +4,14 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from migctl.core.apportion import apportion
 from migctl.core.choices import CpuShare, CpuSplit, Numa
-from migctl.core.cpus import CpuAllocation, CpuDemand, assign
-from migctl.core.cpuset import CpuSet
-from migctl.core.observed import ForeignContainer
-from migctl.core.pool import Pool, fair_part, make_pool
-from migctl.core.topology import Core, Topology
-from migctl.core.workers import cores_per_job
+from migctl.core.cpu.apportion import apportion
+from migctl.core.cpu.cpus import CpuAllocation, CpuDemand, assign
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pool import Pool, fair_part, make_pool
+from migctl.core.cpu.topology import Core, Topology
+from migctl.core.cpu.workers import cores_per_job
+from migctl.core.runs.observed import ForeignContainer
 from migctl.errors import HostError
 
 QUICK = settings(max_examples=40, deadline=None)

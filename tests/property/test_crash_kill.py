@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from migctl.core.record import Action
+from migctl.core.runs.record import Action
 from tests.support.crash_server import Order, Server
 from tests.support.crashes import Site
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.engine.follow import see
 from migctl.host.procfs import own_affinity
 from migctl.nvml.simstate import SimState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from migctl.core.ownership import Standing, standing
-from migctl.core.record import Action, JobState
+from migctl.core.runs.ownership import Standing, standing
+from migctl.core.runs.record import Action, JobState
 from tests.support.crash_server import Order, Server
 from tests.support.crashes import Site
 from tests.support.queue_site import assert_over, resume, submit, supervise_all

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.engine.down import stop_jobs
 from migctl.errors import Busy
 from migctl.nvml.simstate import SimState

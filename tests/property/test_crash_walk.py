@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from migctl.core.company import company_of
-from migctl.core.ownership import Standing, standing
-from migctl.core.record import JobState
-from migctl.engine.advance import Memory, advance
+from migctl.core.gpu.company import company_of
+from migctl.core.runs.ownership import Standing, standing
+from migctl.core.runs.record import JobState
 from migctl.engine.down import stop_jobs
 from migctl.engine.observe import Look
-from migctl.engine.queued import waiting
+from migctl.engine.queueing.advance import Memory, advance
+from migctl.engine.queueing.queued import waiting
 from migctl.errors import MigctlError, PartlyApplied
 from migctl.nvml.simmodel import SimInstance
 from migctl.nvml.simstate import SimState

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migctl.core.mig import MemorySlices, Placement
+from migctl.core.gpu.mig import MemorySlices, Placement
 from migctl.nvml import simrules
 from migctl.nvml.models import boards, gpu_uuid, resolve_board
 from migctl.nvml.simmodel import SimGpu

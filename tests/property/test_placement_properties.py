@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from migctl.core import packing
-from migctl.core.mig import Gpu, Profile
-from migctl.core.placement import Conflict, Demand, Occupied, Placed, Room, place, place_most
+from migctl.core.gpu import packing
+from migctl.core.gpu.mig import Gpu, Profile
+from migctl.core.gpu.placement import Conflict, Demand, Occupied, Placed, Room, place, place_most
 from migctl.nvml.models import board_gpu, boards, resolve_board
 from tests.support.brute_force import Instance, Machine, allowed, layouts
 

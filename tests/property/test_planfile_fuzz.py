@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from migctl import planfile
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.names import LONGEST, expanded, problem, sanitised
 from migctl.core.plan import Plan
 from migctl.errors import PlanError, Problems

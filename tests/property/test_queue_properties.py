@@ -10,13 +10,13 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from migctl.core import packing
-from migctl.core.mig import Gpu, Placement
-from migctl.core.queue import decide
-from migctl.core.record import JobState
-from migctl.core.recut import recut
-from migctl.core.situation import Situation
-from migctl.core.turn import History, Patience, Site, Spare, Stay, Turn, Why, Wish
+from migctl.core.gpu import packing
+from migctl.core.gpu.mig import Gpu, Placement
+from migctl.core.queueing.queue import decide
+from migctl.core.queueing.recut import recut
+from migctl.core.queueing.situation import Situation
+from migctl.core.queueing.turn import History, Patience, Site, Spare, Stay, Turn, Why, Wish
+from migctl.core.runs.record import JobState
 from tests.support.brute_force import Instance, allowed, layouts
 from tests.support.queue_cases import after, ended, fits, gpu_of, impossible, starts, wish, wrong
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from migctl.core.company import Company
-from migctl.core.forecast import forecast
-from migctl.core.mig import Placement
-from migctl.core.queue import decide
-from migctl.core.record import JobState
-from migctl.core.situation import Situation
-from migctl.core.turn import Site, Stay, Turn, Why
+from migctl.core.gpu.company import Company
+from migctl.core.gpu.mig import Placement
+from migctl.core.queueing.forecast import forecast
+from migctl.core.queueing.queue import decide
+from migctl.core.queueing.situation import Situation
+from migctl.core.queueing.turn import Site, Stay, Turn, Why
+from migctl.core.runs.record import JobState
 from tests.support.queue_cases import after, ended, gpu_of, impossible, wish
 
 BOARDS = ("a100-40gb", "h100-sxm5-80gb", "a30")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import MemorySlices, Placement
-from migctl.core.record import Action, JobState, Ownership, Record
-from migctl.core.run import Run
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.mig import MemorySlices, Placement
+from migctl.core.runs.record import Action, JobState, Ownership, Record
+from migctl.core.runs.run import Run
 from migctl.store.codec import TooNew, decode_record, decode_records, decode_run, encode_record, encode_run
 
 whole = st.integers(-(2**63), 2**63 - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from migctl.core.mig import Gpu, Placement, Profile
+from migctl.core.gpu.mig import Gpu, Placement, Profile
 
 Instance = tuple[Placement, Profile]
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migctl.core.choices import RuntimeName
-from migctl.core.events import Event, StepEvent
-from migctl.core.mig import Placement
-from migctl.core.ownership import Standing, standing
+from migctl.core.gpu.mig import Placement
 from migctl.core.plan import Auto, ByProfile, Job, Plan
-from migctl.core.record import JobState
+from migctl.core.runs.events import Event, StepEvent
+from migctl.core.runs.ownership import Standing, standing
+from migctl.core.runs.record import JobState
 from migctl.engine.converge import UpOptions, UpResult, converge
 from migctl.engine.down import DownResult, take_down
 from migctl.engine.follow import see

@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar, cast
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.engine.upoptions import UpOptions
 from migctl.errors import MigctlError, PartlyApplied
 from migctl.nvml.codes import Code

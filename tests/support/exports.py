@@ -7,13 +7,13 @@ from typing import Any
 
 from migctl import planfile
 from migctl.core.allocate import allocate
-from migctl.core.clusterjobs import Node, groups
-from migctl.core.clusterturns import Turn, turns
-from migctl.core.keytable import Target, lost
+from migctl.core.cluster.clusterjobs import Node, groups
+from migctl.core.cluster.clusterturns import Turn, turns
+from migctl.core.cluster.keytable import Target, lost
+from migctl.core.cpu.topology import uniform_topology
 from migctl.core.machine import Machine
 from migctl.core.plan import Plan
-from migctl.core.rounds import Rounds, rounds
-from migctl.core.topology import uniform_topology
+from migctl.core.queueing.rounds import Rounds, rounds
 from migctl.nvml.models import board_gpu, parse_boards
 from migctl.render.compose import compose_file
 from migctl.render.exported import Exporter

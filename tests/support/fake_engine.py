@@ -15,11 +15,11 @@ from pathlib import Path
 from threading import Event
 from typing import NoReturn
 
-from migctl.core.adoption import Leftover
-from migctl.core.labels import LABEL
-from migctl.core.observed import ForeignContainer, Recorded, Unit
 from migctl.core.plan import Job
-from migctl.core.record import JobState
+from migctl.core.runs.adoption import Leftover
+from migctl.core.runs.labels import LABEL
+from migctl.core.runs.observed import ForeignContainer, Recorded, Unit
+from migctl.core.runs.record import JobState
 from migctl.errors import Busy, HostError, Notice
 from migctl.nvml.simmodel import SimProcess
 from migctl.nvml.simstate import SimState

@@ -15,9 +15,9 @@ from random import Random
 from typing import Any
 
 from migctl import planfile
-from migctl.core.adoption import objection, record_of
-from migctl.core.labels import LABEL
-from migctl.core.observed import Observed
+from migctl.core.runs.adoption import objection, record_of
+from migctl.core.runs.labels import LABEL
+from migctl.core.runs.observed import Observed
 from migctl.errors import MigctlError
 from migctl.host.claims import read_claims
 from migctl.nvml.simstate import SimState

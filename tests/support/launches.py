@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.plan import Job
 from migctl.runtimes.launch import Launch
 

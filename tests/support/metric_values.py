@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import MemorySlices, MigMode, Placement
-from migctl.core.readings import CpusReading, GpuReading, InstanceReading, JobReading, Reading
-from migctl.core.record import JobState
-from migctl.core.verdicts import Diagnosis, Kind, Verdict
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.mig import MemorySlices, MigMode, Placement
+from migctl.core.runs.record import JobState
+from migctl.core.seeing.readings import CpusReading, GpuReading, InstanceReading, JobReading, Reading
+from migctl.core.seeing.verdicts import Diagnosis, Kind, Verdict
 from migctl.core.views.status import GpuView, InstanceView, JobView, RunView, StatusView
 from migctl.errors import Notice
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from migctl.core.causes import Cause
-from migctl.core.diagnose import Patience
-from migctl.core.verdicts import Kind, Verdict
+from migctl.core.ending.causes import Cause
+from migctl.core.seeing.diagnose import Patience
+from migctl.core.seeing.verdicts import Kind, Verdict
 from migctl.engine.session import Session
 from migctl.watch.sampler import Sampler
 from migctl.watch.watcher import Watcher

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from migctl.core.record import JobState, Record
+from migctl.core.runs.record import JobState, Record
 from migctl.store.ledger import Ledger
 from tests.support.engines import BUSYBOX
 from tests.support.program import Program
@@ -175,7 +175,9 @@ class Campaign:
         mark = f"MIGCTL_STATE_DIR={self.program.state}".encode()
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                supervising = entry.name.isdigit() and b"migctl.engine.supervision" in (entry / "cmdline").read_bytes()
+                supervising = (
+                    entry.name.isdigit() and b"migctl.engine.queueing.supervision" in (entry / "cmdline").read_bytes()
+                )
                 if supervising and mark in (entry / "environ").read_bytes().split(b"\0"):
                     return int(entry.name)
         return None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.decision import Decision, Start
-from migctl.core.mig import Gpu, Placement, Profile
-from migctl.core.record import JobState
-from migctl.core.situation import Situation
-from migctl.core.turn import WHOLE_GPU, WHOLE_PLACEMENT, Site, Spare, Stay, Turn, Wish, whole_profile
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.mig import Gpu, Placement, Profile
+from migctl.core.queueing.decision import Decision, Start
+from migctl.core.queueing.situation import Situation
+from migctl.core.queueing.turn import WHOLE_GPU, WHOLE_PLACEMENT, Site, Spare, Stay, Turn, Wish, whole_profile
+from migctl.core.runs.record import JobState
 from migctl.nvml.models import board_gpu, resolve_board
 from tests.support.brute_force import allowed
 

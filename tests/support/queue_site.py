@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from migctl.core.events import Event
 from migctl.core.plan import Plan
-from migctl.core.record import JobState, Record
+from migctl.core.runs.events import Event
+from migctl.core.runs.record import JobState, Record
 from migctl.engine.converge import UpResult, converge
+from migctl.engine.queueing.supervise import supervise
+from migctl.engine.queueing.supervisor import bell_path
 from migctl.engine.session import Session
-from migctl.engine.supervise import supervise
-from migctl.engine.supervisor import bell_path
 from migctl.engine.upoptions import UpOptions
 from migctl.host.doorbell import Doorbell
 from migctl.host.paths import make_private

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from migctl.core.allocation import Allocation, Assignment, CpuGrant, Idle
 from migctl.core.choices import Strategy
-from migctl.core.corecells import cores_view
-from migctl.core.cpuset import CpuSet
-from migctl.core.machine import Machine
-from migctl.core.mig import (
+from migctl.core.cpu.corecells import cores_view
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pool import make_pool
+from migctl.core.cpu.topology import Core, Topology, uniform_topology
+from migctl.core.gpu.mig import (
     ComputeInstance,
     ComputeSlices,
     Gpu,
@@ -20,11 +21,10 @@ from migctl.core.mig import (
     Placement,
     Profile,
 )
+from migctl.core.machine import Machine
 from migctl.core.pictures import gpu_pictures, pool_view
 from migctl.core.plan import Job
-from migctl.core.pool import make_pool
-from migctl.core.record import JobState
-from migctl.core.topology import Core, Topology, uniform_topology
+from migctl.core.runs.record import JobState
 from migctl.core.views.cores import CoreMark, CoresView
 from migctl.core.views.findings import Finding, Level
 from migctl.core.views.plan import ConflictView, Contender, PlanView, Way

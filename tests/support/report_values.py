@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 
 from migctl.core.code import Code
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import MemorySlices, Placement
-from migctl.core.record import JobState
-from migctl.core.spells import spells
-from migctl.core.tracks import Said, Sample
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.mig import MemorySlices, Placement
+from migctl.core.runs.record import JobState
+from migctl.core.seeing.spells import spells
+from migctl.core.seeing.tracks import Said, Sample
 from migctl.core.views.report import (
     ReportAttempt,
     ReportGpu,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from migctl.core.mig import Gpu, Placement
+from migctl.core.gpu.mig import Gpu, Placement
 from migctl.errors import MigctlError
 from migctl.nvml.driver import Driver
 from migctl.nvml.open import open_driver

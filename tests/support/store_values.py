@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from migctl.core.record import JobState, Record
-from migctl.core.run import Run
+from migctl.core.runs.record import JobState, Record
+from migctl.core.runs.run import Run
 from migctl.store.ledger import Ledger
 
 NOW = 1_800_000_000.0

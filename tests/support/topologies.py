@@ -6,7 +6,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from migctl.core.topology import Topology
+from migctl.core.cpu.topology import Topology
 from migctl.host.sysfs import read_topology
 from tests.support.machines import MACHINES, Machine, write
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from migctl.core.corecells import cores_view
-from migctl.core.cpuset import CpuSet
-from migctl.core.readings import CpusReading, GpuReading, InstanceReading, JobReading, Reading
-from migctl.core.record import JobState
-from migctl.core.topology import uniform_topology
-from migctl.core.verdicts import Diagnosis, Kind, Verdict
+from migctl.core.cpu.corecells import cores_view
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.topology import uniform_topology
+from migctl.core.runs.record import JobState
+from migctl.core.seeing.readings import CpusReading, GpuReading, InstanceReading, JobReading, Reading
+from migctl.core.seeing.verdicts import Diagnosis, Kind, Verdict
 from migctl.core.views.status import JobView, RunView, StatusView
 from migctl.core.views.watch import WatchView
 from tests.support.render_values import NOW, gpu, gpu_view, instance_view, job_view, two_sockets

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from migctl.core.diagnose import Patience
-from migctl.core.verdicts import Kind, Level, Verdict
+from migctl.core.seeing.diagnose import Patience
+from migctl.core.seeing.verdicts import Kind, Level, Verdict
 from migctl.engine.session import Session
 from migctl.watch.recorder import Recorder
 from migctl.watch.sampler import Sampler

@@ -15,19 +15,19 @@ from functools import cache
 from pathlib import Path
 
 from migctl.core.choices import RuntimeName
-from migctl.core.company import company_of
-from migctl.core.events import Event, StepEvent
+from migctl.core.gpu.company import company_of
 from migctl.core.plan import ByInstance, ByProfile, GpuSelector, Job, Plan
-from migctl.core.record import Action, Record
+from migctl.core.runs.events import Event, StepEvent
+from migctl.core.runs.record import Action, Record
 from migctl.engine.adopt import AdoptResult, adopt
-from migctl.engine.advance import Memory, Turn, advance
-from migctl.engine.closing import close
 from migctl.engine.converge import UpResult, converge
 from migctl.engine.down import take_down
 from migctl.engine.observe import Look, look
-from migctl.engine.queued import waiting
+from migctl.engine.queueing.advance import Memory, Turn, advance
+from migctl.engine.queueing.closing import close
+from migctl.engine.queueing.queued import waiting
+from migctl.engine.queueing.supervisor import bell_path
 from migctl.engine.session import Session
-from migctl.engine.supervisor import bell_path
 from migctl.engine.upoptions import UpOptions
 from migctl.host.claims import Claim, read_claims
 from migctl.nvml.models import resolve_board

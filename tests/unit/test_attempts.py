@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from migctl.core.attempts import FIRST_PAUSE_S, LONGEST_PAUSE_S, due_again, pause_s
-from migctl.core.causes import Cause
 from migctl.core.choices import RetryOn
+from migctl.core.ending.causes import Cause
 from migctl.core.plan import Job
-from migctl.core.record import JobState, Record, StoppedBy
+from migctl.core.queueing.attempts import FIRST_PAUSE_S, LONGEST_PAUSE_S, due_again, pause_s
+from migctl.core.runs.record import JobState, Record, StoppedBy
 
 ENDED = 1_800_000_000.0
 JOB = Job(name="a", origin="a", retries=2)

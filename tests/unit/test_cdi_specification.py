@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from migctl.core.views.findings import Level
-from migctl.engine.check_access import entry_finding
+from migctl.engine.checks.check_access import entry_finding
 from migctl.errors import HostError
 from migctl.runtimes.cdi_files import choose_folder, entries, remove_files, write_file
 from migctl.runtimes.cdi_spec import DriverEdits, device_name, qualified_name, specification, toolkit_edits

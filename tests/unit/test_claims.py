@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import MemorySlices, Placement
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.mig import MemorySlices, Placement
 from migctl.errors import HostError, PlanError
 from migctl.host.caller import Caller
 from migctl.host.claims import Claim, HeldCpus, drop_claim, read_claims, store_name, write_claim

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from migctl.core.clusterchoice import check_needs, choose
-from migctl.core.clusterjobs import groups
-from migctl.core.clusterrun import ClusterJob
-from migctl.core.clusterturns import Link, behind, turns
-from migctl.core.record import JobState
+from migctl.core.cluster.clusterchoice import check_needs, choose
+from migctl.core.cluster.clusterjobs import groups
+from migctl.core.cluster.clusterrun import ClusterJob
+from migctl.core.cluster.clusterturns import Link, behind, turns
+from migctl.core.runs.record import JobState
 from migctl.errors import PlanError
 from tests.support import exports
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from migctl.core.clusterjobs import Node
-from migctl.core.clusterturns import Link
+from migctl.core.cluster.clusterjobs import Node
+from migctl.core.cluster.clusterturns import Link
 from migctl.errors import PlanError
 from tests.support import exports
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import MemorySlices, Placement
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.mig import MemorySlices, Placement
 from migctl.core.views.findings import Level
 from migctl.engine.others import controller_notices, other_findings
 from migctl.engine.session import Session

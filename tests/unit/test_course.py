@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from migctl.core.course import Course, Span, course_of_running
-from migctl.core.situation import Situation
-from migctl.core.turn import Site, Turn
-from migctl.engine.foresight import MOST_JOBS, _course
+from migctl.core.queueing.course import Course, Span, course_of_running
+from migctl.core.queueing.situation import Situation
+from migctl.core.queueing.turn import Site, Turn
+from migctl.engine.queueing.foresight import MOST_JOBS, _course
 from migctl.store.ledger import Ledger
 from tests.support.queue_cases import A100, wish
 

@@ -3,10 +3,10 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from migctl.core.choices import CpuShare, CpuSplit, Numa, Storage
-from migctl.core.cpus import CpuAllocation, CpuDemand, assign, no_free_core
-from migctl.core.cpuset import CpuSet
-from migctl.core.pool import Pool, fair_part, make_pool
-from migctl.core.topology import Topology, uniform_topology
+from migctl.core.cpu.cpus import CpuAllocation, CpuDemand, assign, no_free_core
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pool import Pool, fair_part, make_pool
+from migctl.core.cpu.topology import Topology, uniform_topology
 from migctl.errors import Busy, DoesNotFit, HostError, MigctlError, PlanError, Problems
 from tests.support.topologies import topology_of
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.diagnose import Patience, diagnose
-from migctl.core.pinning import Finding, Slip
-from migctl.core.readings import GpuReading, InstanceReading, JobReading, Reading, Stranger
-from migctl.core.verdicts import Kind, Level, Verdict
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pinning import Finding, Slip
+from migctl.core.seeing.diagnose import Patience, diagnose
+from migctl.core.seeing.readings import GpuReading, InstanceReading, JobReading, Reading, Stranger
+from migctl.core.seeing.verdicts import Kind, Level, Verdict
 
 PATIENCE = Patience()
 EVERY = {

@@ -11,7 +11,7 @@ import pytest
 from migctl.cli.commands import COMMANDS
 from migctl.cli.common import Common
 from migctl.cli.parameters import Option, parameters
-from migctl.core.workers import GUIDE_TABLE
+from migctl.core.cpu.workers import GUIDE_TABLE
 from migctl.nvml.models import boards
 from tests.support.readme_blocks import Block, blocks
 

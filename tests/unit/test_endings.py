@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from migctl.core.causes import Cause
-from migctl.core.endings import Ending, Facts, ending
-from migctl.core.kernel_events import KernelEvent, OomKill, Xid, kernel_events
-from migctl.core.log_signs import SIGNS, last_words
+from migctl.core.ending.causes import Cause
+from migctl.core.ending.endings import Ending, Facts, ending
+from migctl.core.ending.kernel_events import KernelEvent, OomKill, Xid, kernel_events
+from migctl.core.ending.log_signs import SIGNS, last_words
 
 ID = "4f2a" * 16
 PCI = "0000:3b:00.0"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from migctl.core.idmap import IdMap, IdRange
+from migctl.core.others.idmap import IdMap, IdRange
 from migctl.core.plan import Job, Plan, Volume
-from migctl.engine.check_volumes import volume_findings
+from migctl.engine.checks.check_volumes import volume_findings
 from migctl.host.caller import Caller
 from migctl.host.writable import unwritable
 from migctl.runtimes.access import GpuAccess, Way

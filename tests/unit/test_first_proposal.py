@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from migctl.core.choices import RuntimeName, Strategy
-from migctl.core.mig import GpuProcess
-from migctl.core.proposal import DEFAULT_IMAGE, STAND_IN, Seen, Wishes, best_gpu, propose
-from migctl.core.questions import Question, Unanswered, answered, open_questions, wording
-from migctl.core.trainings import Training, scripts, trainings
+from migctl.core.gpu.mig import GpuProcess
+from migctl.core.proposing.proposal import DEFAULT_IMAGE, STAND_IN, Seen, Wishes, best_gpu, propose
+from migctl.core.proposing.questions import Question, Unanswered, answered, open_questions, wording
+from migctl.core.proposing.trainings import Training, scripts, trainings
 from migctl.nvml.models import board_gpu, parse_boards
 
 LEARNS = "import torch\nif __name__ == '__main__':\n    loss.backward()\n"

@@ -6,10 +6,10 @@ import time
 from dataclasses import replace
 
 from migctl.core.choices import Strategy
-from migctl.core.forecast import Forecast, forecast
-from migctl.core.record import JobState
-from migctl.core.situation import Situation
-from migctl.core.turn import History, Site, Turn, Wish
+from migctl.core.queueing.forecast import Forecast, forecast
+from migctl.core.queueing.situation import Situation
+from migctl.core.queueing.turn import History, Site, Turn, Wish
+from migctl.core.runs.record import JobState
 from tests.support.queue_cases import A100, T4, WHOLE, running, spare, stay, turns, wish
 
 

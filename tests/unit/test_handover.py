@@ -1,6 +1,6 @@
 import pytest
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.handover import (
     GIB,
     HANDED,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.cgroups import Container, cgroup_paths, container_of, service_of, slurm_job_of
-from migctl.core.holders import (
+from migctl.core.others.cgroups import Container, cgroup_paths, container_of, service_of, slurm_job_of
+from migctl.core.others.holders import (
     DeviceNode,
     Holder,
     KernelModule,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from migctl.core.clusters import MigStrategy
+from migctl.core.cluster.clusters import MigStrategy
 from migctl.errors import PlanError
 from tests.support import exports
 from tests.support.kubernetes_rules import expanded, guaranteed, refusals

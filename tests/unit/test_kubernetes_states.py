@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from migctl.core.clusterrun import ClusterJob, ClusterRun
-from migctl.core.clusters import EngineName
-from migctl.core.kubernetes_ends import failure
-from migctl.core.kubernetes_objects import (
+from migctl.core.cluster.clusterrun import ClusterJob, ClusterRun
+from migctl.core.cluster.clusters import EngineName
+from migctl.core.cluster.kubernetes_ends import failure
+from migctl.core.cluster.kubernetes_objects import (
     AFTER,
     JOBS,
     STOPPED,
@@ -22,11 +22,11 @@ from migctl.core.kubernetes_objects import (
     Pod,
     Trouble,
 )
-from migctl.core.kubernetes_states import Seen, Sight, of_run, sights
-from migctl.core.kubernetes_stops import stops
-from migctl.core.kubernetes_turns import Before, decode, encode
-from migctl.core.kubernetes_waits import pending, unborn
-from migctl.core.record import JobState
+from migctl.core.cluster.kubernetes_states import Seen, Sight, of_run, sights
+from migctl.core.cluster.kubernetes_stops import stops
+from migctl.core.cluster.kubernetes_turns import Before, decode, encode
+from migctl.core.cluster.kubernetes_waits import pending, unborn
+from migctl.core.runs.record import JobState
 from migctl.errors import PlanError
 
 RUNNING = Container(state="running", started_at=100.0)

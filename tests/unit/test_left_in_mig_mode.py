@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from migctl.core.choices import RuntimeName
-from migctl.core.run import Run
+from migctl.core.runs.run import Run
 from migctl.engine.apply import Workshop
-from migctl.engine.mode import restore
+from migctl.engine.gpumode.mode import restore
 from migctl.engine.session import Session
 from migctl.nvml.driver import Driver
 from migctl.nvml.models import parse_boards

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from migctl.cli.app import run
-from migctl.core.nearness import by_domain, without
-from migctl.core.topology import flat
+from migctl.core.cpu.nearness import by_domain, without
+from migctl.core.cpu.topology import flat
 
 
 @pytest.mark.parametrize("cores", [1000, 8192])

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from migctl.core.figure_metrics import figure_families
-from migctl.core.record import JobState
-from migctl.core.run_metrics import MOST_JOBS, jobs_holding, run_families
-from migctl.core.tallies import added, kept
+from migctl.core.runs.record import JobState
+from migctl.core.seeing.figure_metrics import figure_families
+from migctl.core.seeing.run_metrics import MOST_JOBS, jobs_holding, run_families
+from migctl.core.seeing.tallies import added, kept
 from migctl.core.views.metrics import Family, MetricKind, family, labels
 from migctl.core.views.status import StatusView
 from migctl.render.exposition import OPEN_METRICS, TEXT, content_type, exposition, metrics_json

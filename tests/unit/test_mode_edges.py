@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.services import monitoring_units, start_order
+from migctl.core.others.services import monitoring_units, start_order
 from migctl.errors import HostError
 from migctl.host.endings import wait_for_an_end
 from migctl.host.pauses import Pause, read_pause, write_pause

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from migctl.core.holders import Holder, Purpose, Sighting, advice
-from migctl.core.mig import MigMode
-from migctl.engine.modechange import ModeRequest, change_mode
+from migctl.core.gpu.mig import MigMode
+from migctl.core.others.holders import Holder, Purpose, Sighting, advice
+from migctl.engine.gpumode.modechange import ModeRequest, change_mode
 from migctl.engine.rights import require_mode
 from migctl.engine.session import Session
 from migctl.errors import Busy, HostError, MigctlError

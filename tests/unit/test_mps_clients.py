@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from migctl.core.choices import Strategy
-from migctl.core.mps import client_environment, in_one_namespace, refuse_without_sharing, uses_mps, with_company
+from migctl.core.gpu.mps import client_environment, in_one_namespace, refuse_without_sharing, uses_mps, with_company
 from migctl.core.plan import Job, MpsShare, Plan, Volume
-from migctl.core.record import JobState, Record
-from migctl.core.sameness import spec
+from migctl.core.runs.record import JobState, Record
+from migctl.core.runs.sameness import spec
 from migctl.errors import PlanError
 from tests.support.store_values import record
 

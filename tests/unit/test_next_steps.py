@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migctl.core.run import Run
+from migctl.core.runs.run import Run
 from migctl.core.views.up import UpView
 from migctl.errors import Notice
 from migctl.render.console import Style

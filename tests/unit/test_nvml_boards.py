@@ -2,7 +2,7 @@
 
 import pytest
 
-from migctl.core.mig import MigMode
+from migctl.core.gpu.mig import MigMode
 from migctl.errors import PlanError
 from migctl.nvml.models import board_gpu, boards, gpu_uuid, parse_boards, resolve_board
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from migctl.core.mig import UNKNOWN_PLACEMENT, ComputeProfile, GpuProcess, MigMode
+from migctl.core.gpu.mig import UNKNOWN_PLACEMENT, ComputeProfile, GpuProcess, MigMode
 from migctl.errors import Busy, HostError, MigctlError, PlanError
 from migctl.nvml.codes import Code
 from migctl.nvml.driver import Driver

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from migctl.core.layout import hidden_error
-from migctl.core.mig import Gpu
+from migctl.core.gpu.layout import hidden_error
+from migctl.core.gpu.mig import Gpu
 from migctl.nvml.codes import Code
 from migctl.nvml.open import open_driver
 from migctl.nvml.simstate import SimState

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from migctl.core.mig import Profile
+from migctl.core.gpu.mig import Profile
 from migctl.errors import HostError, MigctlError
 from migctl.nvml.codes import Code
 from migctl.nvml.driver import Driver

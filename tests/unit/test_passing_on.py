@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from migctl.core.decision import Start
-from migctl.core.handing import handings, sole_owners
-from migctl.core.mig import MemorySlices, Placement
-from migctl.core.record import Action, JobState, Ownership, Record
-from migctl.core.turn import Spare
+from migctl.core.gpu.mig import MemorySlices, Placement
+from migctl.core.queueing.decision import Start
+from migctl.core.queueing.handing import handings, sole_owners
+from migctl.core.queueing.turn import Spare
+from migctl.core.runs.record import Action, JobState, Ownership, Record
 
 ENDED = JobState.SUCCEEDED
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from migctl.core.corecells import cores_view
-from migctl.core.cpuset import CpuSet
-from migctl.core.observed import ForeignContainer
+from migctl.core.cpu.corecells import cores_view
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pool import make_pool
+from migctl.core.cpu.topology import uniform_topology
 from migctl.core.pictures import pool_view
-from migctl.core.pool import make_pool
-from migctl.core.topology import uniform_topology
+from migctl.core.runs.observed import ForeignContainer
 from migctl.core.views.cores import CoreMark
 
 TOPOLOGY = replace(uniform_topology(8, 2), isolated=CpuSet.parse("7,15"))

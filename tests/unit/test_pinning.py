@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.pinning import Process, Slip, Thread, loaders, pinning
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pinning import Process, Slip, Thread, loaders, pinning
 
 TRAIN = ("python", "train.py")
 OWN = CpuSet.parse("0-3")

@@ -7,9 +7,9 @@ from itertools import permutations
 
 import pytest
 
-from migctl.core.conflict import explain
-from migctl.core.mig import Gpu, MemorySlices, Placement
-from migctl.core.placement import Conflict, Demand, Occupied, Placed, Room, could_add, place, place_most
+from migctl.core.gpu.conflict import explain
+from migctl.core.gpu.mig import Gpu, MemorySlices, Placement
+from migctl.core.gpu.placement import Conflict, Demand, Occupied, Placed, Room, could_add, place, place_most
 from migctl.errors import Busy, DoesNotFit
 from migctl.nvml.models import board_gpu, resolve_board
 

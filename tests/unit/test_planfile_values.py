@@ -9,7 +9,7 @@ import pytest
 
 from migctl import planfile
 from migctl.core.choices import CpuShare, CpuSplit, Numa, RuntimeName, Storage, Strategy
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.plan import (
     Auto,
     ByInstance,

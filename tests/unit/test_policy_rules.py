@@ -9,8 +9,9 @@ import pytest
 
 from migctl.core.allocate import allocate
 from migctl.core.choices import RuntimeName
-from migctl.core.cpuset import CpuSet
-from migctl.core.holdings import Holdings, claimed_slices
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.topology import uniform_topology
+from migctl.core.gpu.mig import Gpu, Instance, MemorySlices, Placement
 from migctl.core.judgement import (
     allowed_gpus,
     judge_allocation,
@@ -21,10 +22,9 @@ from migctl.core.judgement import (
     reserved_cpus,
 )
 from migctl.core.machine import Machine
-from migctl.core.mig import Gpu, Instance, MemorySlices, Placement
+from migctl.core.others.holdings import Holdings, claimed_slices
 from migctl.core.plan import ByProfile, GpuSelector, Job, Plan, Volume
 from migctl.core.policy import Policy, Rules
-from migctl.core.topology import uniform_topology
 from migctl.errors import HostError, MigctlError
 from migctl.nvml.models import board_gpu, resolve_board
 from migctl.planfile.policy import parse

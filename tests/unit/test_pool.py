@@ -4,10 +4,10 @@ from fractions import Fraction
 import pytest
 
 from migctl.core.choices import CpuShare
-from migctl.core.cpuset import CpuSet
-from migctl.core.observed import ForeignContainer
-from migctl.core.pool import Cause, Pool, fair_part, make_pool
-from migctl.core.topology import Topology, uniform_topology
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pool import Cause, Pool, fair_part, make_pool
+from migctl.core.cpu.topology import Topology, uniform_topology
+from migctl.core.runs.observed import ForeignContainer
 from migctl.errors import HostError
 from tests.support.topologies import topology_of
 

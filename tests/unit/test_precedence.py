@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from migctl.core.precedence import Late, late, ordered
+from migctl.core.queueing.precedence import Late, late, ordered
 
 # Needs by job; the order; the cycles.
 ORDERS: tuple[tuple[dict[str, str], str | None, tuple[tuple[str, ...], ...]], ...] = (

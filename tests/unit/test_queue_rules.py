@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from migctl.core.choices import Strategy
-from migctl.core.cpuset import CpuSet
-from migctl.core.queue import decide
-from migctl.core.record import JobState
-from migctl.core.situation import Situation
-from migctl.core.turn import History, Patience, Site, Turn, Why, Wish
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.queueing.queue import decide
+from migctl.core.queueing.situation import Situation
+from migctl.core.queueing.turn import History, Patience, Site, Turn, Why, Wish
+from migctl.core.runs.record import JobState
 from tests.support.queue_cases import (
     A30,
     A100,

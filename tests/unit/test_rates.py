@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from migctl.core.counters import CpuCounters, GroupCounters, JobCounters, ProcessCounters, QueueCounters
-from migctl.core.cpuset import CpuSet
-from migctl.core.rates import About, QueueRates, cpus_reading, job_reading, queue_rates
-from migctl.core.readings import JobReading
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.seeing.counters import CpuCounters, GroupCounters, JobCounters, ProcessCounters, QueueCounters
+from migctl.core.seeing.rates import About, QueueRates, cpus_reading, job_reading, queue_rates
+from migctl.core.seeing.readings import JobReading
 
 ABOUT = About(run="r", job="a", cpus=CpuSet({0, 1}), cores=2)
 

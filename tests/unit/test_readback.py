@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.observed import Observed, Unit
-from migctl.core.record import JobState, Record
-from migctl.core.settle import settle
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.runs.observed import Observed, Unit
+from migctl.core.runs.record import JobState, Record
+from migctl.core.runs.settle import settle
 from migctl.runtimes import proc
 from migctl.runtimes.container_readback import cpus_inside
 from migctl.runtimes.readback import Found, cpus_of

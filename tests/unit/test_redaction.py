@@ -10,7 +10,7 @@ import pytest
 from migctl.core.plan import ByProfile, Job, Volume
 from migctl.core.plankeys import plan_keys
 from migctl.core.redaction import MARK, redacted, redacted_words
-from migctl.core.sameness import spec
+from migctl.core.runs.sameness import spec
 
 SECRETS = [
     "WANDB_API_KEY=0123456789abcdef",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from migctl.core.tracks import Sample
+from migctl.core.seeing.tracks import Sample
 from migctl.core.views.report import ReportView
 from migctl.render.report.clock import Clock, Span
 from migctl.render.report.heatmap import level

@@ -9,8 +9,8 @@ import pytest
 import migctl.core.views.findings
 import migctl.host.rights
 import migctl.host.sudo  # noqa: F401 -- loaded before a test becomes another user, who may not read every Python
-from migctl.core.mig import MemorySlices, Placement
-from migctl.core.record import JobState, Ownership, Record
+from migctl.core.gpu.mig import MemorySlices, Placement
+from migctl.core.runs.record import JobState, Ownership, Record
 from migctl.engine.rights import findings, require_instances, sudo_notices
 from migctl.engine.session import Session
 from migctl.errors import HostError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.errors import HostError
 from migctl.runtimes.containers import Containers
 from migctl.runtimes.endpoint import find_endpoint

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.plan import ByProfile, Job
-from migctl.core.sameness import digest, spec
+from migctl.core.runs.sameness import digest, spec
 
 KEY = b"k" * 32
 JOB = Job(name="a", origin="a", request=ByProfile("1g.5gb"), environment=(("LR", "0.1"), ("HF_TOKEN", "secret-value")))

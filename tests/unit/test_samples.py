@@ -1,6 +1,6 @@
 import pytest
 
-from migctl.core.samples import Progress, parse
+from migctl.core.seeing.samples import Progress, parse
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from migctl.core.choices import Strategy
+from migctl.core.gpu.selection import select_gpus
 from migctl.core.plan import GpuSelector
-from migctl.core.selection import select_gpus
 from migctl.errors import HostError, MigctlError, PlanError
 from migctl.nvml.models import board_gpu, resolve_board
 

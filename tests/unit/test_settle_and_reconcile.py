@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from migctl.core.mig import ComputeInstance, Gpu, Instance, MemorySlices, MigMode, Placement
-from migctl.core.observed import Observed, Unit
-from migctl.core.ownership import Standing, standing
-from migctl.core.reconcile import Wanted, difference, steps_down, steps_up
-from migctl.core.record import Action, JobState, Ownership, Record
-from migctl.core.settle import settle
+from migctl.core.gpu.mig import ComputeInstance, Gpu, Instance, MemorySlices, MigMode, Placement
+from migctl.core.runs.observed import Observed, Unit
+from migctl.core.runs.ownership import Standing, standing
+from migctl.core.runs.reconcile import Wanted, difference, steps_down, steps_up
+from migctl.core.runs.record import Action, JobState, Ownership, Record
+from migctl.core.runs.settle import settle
 
 GPU = "GPU-0"
 PLACE = Placement(4, MemorySlices(4))

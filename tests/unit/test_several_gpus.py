@@ -8,11 +8,11 @@ import pytest
 
 from migctl.core.allocate import allocate
 from migctl.core.choices import Strategy
+from migctl.core.cpu.topology import uniform_topology
+from migctl.core.gpu.mig import UNKNOWN_PLACEMENT, ComputeInstance, Gpu, GpuProcess, Instance
+from migctl.core.gpu.selection import job_gpus, plan_gpus
 from migctl.core.machine import Machine
-from migctl.core.mig import UNKNOWN_PLACEMENT, ComputeInstance, Gpu, GpuProcess, Instance
 from migctl.core.plan import Auto, ByMemory, ByProfile, GpuRequest, GpuSelector, Job, Plan
-from migctl.core.selection import job_gpus, plan_gpus
-from migctl.core.topology import uniform_topology
 from migctl.errors import Busy, DoesNotFit, HostError, MigctlError, PlanError
 from migctl.nvml.models import board_gpu, resolve_board
 

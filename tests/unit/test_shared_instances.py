@@ -8,24 +8,24 @@ from dataclasses import replace
 import pytest
 
 from migctl.core.choices import Strategy
-from migctl.core.company import Company, company, company_of, seat_memory_mib
-from migctl.core.cpuset import CpuSet
-from migctl.core.entries import requeued
-from migctl.core.handing import handings, sole_owners
-from migctl.core.layout import lay_out
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.topology import uniform_topology
+from migctl.core.gpu.company import Company, company, company_of, seat_memory_mib
+from migctl.core.gpu.layout import lay_out
+from migctl.core.gpu.mig import ComputeInstance, Gpu, Instance
+from migctl.core.gpu.mps import served, uses_mps, with_company
+from migctl.core.gpu.parties import crowd, parties
 from migctl.core.machine import Machine
-from migctl.core.mig import ComputeInstance, Gpu, Instance
-from migctl.core.mps import served, uses_mps, with_company
-from migctl.core.observed import Observed
-from migctl.core.parties import crowd, parties
 from migctl.core.plan import ByMemory, ByProfile, Job, MpsShare, Plan
-from migctl.core.progress import Progress
-from migctl.core.reconcile import steps_down
-from migctl.core.record import Action, JobState, Ownership, Record
-from migctl.core.run_layout import Layout, lay_out_run
-from migctl.core.sameness import spec
-from migctl.core.topology import uniform_topology
-from migctl.core.wave import Wave, next_wave
+from migctl.core.queueing.entries import requeued
+from migctl.core.queueing.handing import handings, sole_owners
+from migctl.core.queueing.progress import Progress
+from migctl.core.queueing.run_layout import Layout, lay_out_run
+from migctl.core.queueing.wave import Wave, next_wave
+from migctl.core.runs.observed import Observed
+from migctl.core.runs.reconcile import steps_down
+from migctl.core.runs.record import Action, JobState, Ownership, Record
+from migctl.core.runs.sameness import spec
 from migctl.nvml.models import board_gpu, resolve_board
 
 A100 = board_gpu(resolve_board("a100-40gb"))

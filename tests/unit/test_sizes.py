@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from migctl.core.mig import MigMode
+from migctl.core.gpu.mig import MigMode
+from migctl.core.gpu.sizes import auto_candidates, near_miss_notice, options
 from migctl.core.plan import Auto, ByInstance, ByMemory, ByProfile, BySlices, GpuRequest
-from migctl.core.sizes import auto_candidates, near_miss_notice, options
 from migctl.errors import DoesNotFit, HostError, MigctlError, PlanError
 from migctl.nvml.models import board_gpu, resolve_board
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from migctl.core.clusterrun import ClusterJob
-from migctl.core.cpuset import CpuSet
-from migctl.core.record import JobState
-from migctl.core.slurmstate import STATES, Begun, Ended, Told, settled, state_of, with_needs
+from migctl.core.cluster.clusterrun import ClusterJob
+from migctl.core.cluster.slurmstate import STATES, Begun, Ended, Told, settled, state_of, with_needs
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.runs.record import JobState
 from migctl.errors import Busy, DoesNotFit, HostError, MigctlError, PlanError
 from migctl.slurm import answers
 from migctl.slurm.failures import failure

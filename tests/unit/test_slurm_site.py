@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from migctl.core.cluster.slurmsite import Gres, Site, gres, gres_type, node_share, whole_type
+from migctl.core.cluster.slurmsizes import offers, sized
 from migctl.core.plan import ByProfile
-from migctl.core.slurmsite import Gres, Site, gres, gres_type, node_share, whole_type
-from migctl.core.slurmsizes import offers, sized
 from migctl.errors import DoesNotFit, MigctlError, PlanError
 from migctl.slurm.answers import site
 from tests.support import exports

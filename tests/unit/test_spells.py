@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from migctl.core.spells import spells
-from migctl.core.tracks import Said
+from migctl.core.seeing.spells import spells
+from migctl.core.seeing.tracks import Said
 
 
 def said(at: float, job: str, kind: str = "cpu-bound", *, over: bool = False, gpu: str = "") -> Said:

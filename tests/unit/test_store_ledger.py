@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.mig import MemorySlices, Placement
-from migctl.core.record import Action, JobState, Ownership
+from migctl.core.gpu.mig import MemorySlices, Placement
+from migctl.core.runs.record import Action, JobState, Ownership
 from migctl.errors import Busy, PlanError
 from migctl.store.ledger import Ledger
 from tests.support.store_values import NOW, filled, later, reading, record, run, writing

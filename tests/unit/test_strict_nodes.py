@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from migctl.core.choices import Numa
-from migctl.core.cpuset import CpuSet
-from migctl.core.entries import requeued
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.topology import uniform_topology
 from migctl.core.machine import Machine
 from migctl.core.plan import ByProfile, GpuSelector, Job, Plan
-from migctl.core.progress import Progress
-from migctl.core.topology import uniform_topology
-from migctl.core.turn import Why
-from migctl.core.wave import Wave, next_wave
+from migctl.core.queueing.entries import requeued
+from migctl.core.queueing.progress import Progress
+from migctl.core.queueing.turn import Why
+from migctl.core.queueing.wave import Wave, next_wave
 from migctl.nvml.models import board_gpu, resolve_board
 
 GPUS = tuple(board_gpu(resolve_board("a30"), n) for n in range(2))

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.entries import Entry, Queue, requeued
 from migctl.core.plan import ByProfile, Job, Notify, Plan
-from migctl.core.submission import Submission, without_places
+from migctl.core.queueing.entries import Entry, Queue, requeued
+from migctl.core.queueing.submission import Submission, without_places
 from migctl.errors import HostError, Notice, PlanError, Where
 from migctl.store.ledger import Ledger
 from tests.support.store_values import NOW, reading, run, writing

@@ -3,7 +3,7 @@ from statistics import NormalDist
 
 import pytest
 
-from migctl.core.throughput import (
+from migctl.core.seeing.throughput import (
     LEAST_WINDOWS,
     CpuTimes,
     Enough,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.readings import CpusReading, InstanceReading, JobReading, Reading
-from migctl.core.tracks import Said, Sample, merged, sample, thinned
-from migctl.core.verdicts import Diagnosis, Kind, Verdict
+from migctl.core.seeing.readings import CpusReading, InstanceReading, JobReading, Reading
+from migctl.core.seeing.tracks import Said, Sample, merged, sample, thinned
+from migctl.core.seeing.verdicts import Diagnosis, Kind, Verdict
 from migctl.store.samples import FILE, TrackWriter, read_track, said_now
 from migctl.watch.recorder import Recorder
 from migctl.watch.watcher import Seen

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migctl.core.throughput import Estimate
-from migctl.core.tuning import Bound, Point, best, better, drifted, fewest, next_count, verdict
+from migctl.core.seeing.throughput import Estimate
+from migctl.core.seeing.tuning import Bound, Point, best, better, drifted, fewest, next_count, verdict
 
 
 def made(

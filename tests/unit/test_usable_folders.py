@@ -10,7 +10,7 @@ import pytest
 
 from migctl.core.choices import RuntimeName
 from migctl.core.views.findings import Level
-from migctl.engine.check import check
+from migctl.engine.checks.check import check
 from migctl.engine.session import Session
 from migctl.errors import HostError
 from migctl.host.caller import caller

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
+from migctl.core.seeing.watchkeys import Desk, Do, Mode, Order, pressed
+from migctl.core.seeing.watchrows import Row, rows
 from migctl.core.views.watch import Sort, Wishes
-from migctl.core.watchkeys import Desk, Do, Mode, Order, pressed
-from migctl.core.watchrows import Row, rows
 from tests.support.watch_values import NAMES, seven_watched
 
 RUN = "lr-sweep"

@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 
 from migctl.core.choices import Strategy
-from migctl.core.cpuset import CpuSet
-from migctl.core.entries import Queue, requeued
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.topology import uniform_topology
+from migctl.core.gpu.mig import ComputeInstance, Gpu, Instance, Placement
 from migctl.core.machine import Machine
-from migctl.core.mig import ComputeInstance, Gpu, Instance, Placement
 from migctl.core.plan import ByProfile, Job, Plan
-from migctl.core.progress import Progress
-from migctl.core.record import JobState, Ownership, Record
-from migctl.core.run_layout import lay_out_run
-from migctl.core.topology import uniform_topology
-from migctl.core.turn import Why
-from migctl.core.wave import Wave, next_wave
+from migctl.core.queueing.entries import Queue, requeued
+from migctl.core.queueing.progress import Progress
+from migctl.core.queueing.run_layout import lay_out_run
+from migctl.core.queueing.turn import Why
+from migctl.core.queueing.wave import Wave, next_wave
+from migctl.core.runs.record import JobState, Ownership, Record
 from migctl.errors import HostError
 from migctl.nvml.models import board_gpu, resolve_board
 

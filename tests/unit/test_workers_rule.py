@@ -1,7 +1,7 @@
 import pytest
 
 from migctl.core.choices import Storage
-from migctl.core.workers import GUIDE_TABLE, TableRow, batch_size, cores_per_job, num_workers, remark, threads
+from migctl.core.cpu.workers import GUIDE_TABLE, TableRow, batch_size, cores_per_job, num_workers, remark, threads
 from migctl.errors import PlanError
 
 # The guide's appendix, copied by hand from the guide and not from the code: cores, jobs, workers.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from migctl.core.code import Code
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from migctl.core.mig import MigMode, Placement
+from migctl.core.gpu.mig import MigMode, Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

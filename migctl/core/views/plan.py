@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from migctl.core.allocation import Allocation
-from migctl.core.forecast import Forecast
+from migctl.core.queueing.forecast import Forecast
 from migctl.core.views.cores import CoresView
 from migctl.core.views.pictures import GpuPicture
 

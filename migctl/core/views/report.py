@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from migctl.core.code import Code
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import Placement
-from migctl.core.record import JobState
-from migctl.core.spells import Spell
-from migctl.core.tracks import Sample
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.gpu.mig import Placement
+from migctl.core.runs.record import JobState
+from migctl.core.seeing.spells import Spell
+from migctl.core.seeing.tracks import Sample
 from migctl.errors import Notice
 
 

@@ -9,11 +9,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from migctl.core.code import Code
-from migctl.core.course import Span
-from migctl.core.cpuset import CpuSet
-from migctl.core.mig import MigMode, Placement
-from migctl.core.pinning import Pinning
-from migctl.core.record import JobState
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.cpu.pinning import Pinning
+from migctl.core.gpu.mig import MigMode, Placement
+from migctl.core.queueing.course import Span
+from migctl.core.runs.record import JobState
 from migctl.core.views.cores import CoresView
 from migctl.errors import Notice
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from migctl.core.mig import Profile
+from migctl.core.gpu.mig import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from migctl.core.cpuset import CpuSet
-from migctl.core.tuning import Point, Verdict
+from migctl.core.cpu.cpuset import CpuSet
+from migctl.core.seeing.tuning import Point, Verdict
 from migctl.errors import Notice
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from migctl.core.record import Record
-from migctl.core.run import Run
+from migctl.core.runs.record import Record
+from migctl.core.runs.run import Run
 from migctl.errors import Notice
 
 

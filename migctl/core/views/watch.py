@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from migctl.core.readings import Reading
-from migctl.core.verdicts import Diagnosis
+from migctl.core.seeing.readings import Reading
+from migctl.core.seeing.verdicts import Diagnosis
 from migctl.core.views.status import StatusView
 
 

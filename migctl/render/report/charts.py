@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from migctl.core.tracks import Sample
+from migctl.core.seeing.tracks import Sample
 from migctl.core.views.report import ReportAttempt
 from migctl.render.report.frame import Frame, percent, picture
 from migctl.render.report.markup import Markup, joined, tag

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from migctl.core.cpuset import CpuSet
+from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.words import counted
 from migctl.render.report.frame import AXIS, LEFT, RIGHT, WIDTH, Frame, cut, figure, percent, picture
 from migctl.render.report.markup import Markup, joined, tag

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from migctl.core.spells import Spell
-from migctl.core.tracks import Sample
+from migctl.core.seeing.spells import Spell
+from migctl.core.seeing.tracks import Sample
 from migctl.core.views.report import ReportAttempt, ReportView
 from migctl.render.json_values import VERSION, Json, code_json, notice_json, placement_json
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.core.views.report import ReportView
 from migctl.core.words import counted
 from migctl.render.report.charts import panels

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from migctl.core.tracks import FINEST_S, Figures, Sample
+from migctl.core.seeing.tracks import FINEST_S, Figures, Sample
 from migctl.render.report.clock import Span
 
 Column = float | None

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.core.views.report import ReportAttempt, ReportView
 from migctl.core.words import counted
 from migctl.render.report.charts import charts

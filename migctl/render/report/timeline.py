@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migctl.core.record import JobState
+from migctl.core.runs.record import JobState
 from migctl.core.views.report import ReportAttempt, ReportGpu
 from migctl.core.words import counted
 from migctl.render.report.frame import AXIS, LEFT, RIGHT, WIDTH, Frame, cut, figure, percent, picture

@@ -1,0 +1,1 @@
+"""The same plan as a cluster takes it."""

@@ -1,0 +1,1 @@
+"""The GPU side: what fits where, and what is in the way."""

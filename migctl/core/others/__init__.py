@@ -1,0 +1,1 @@
+"""What is on the machine and is not ours: who holds a GPU, services, other controllers, other users."""

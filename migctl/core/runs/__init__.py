@@ -1,0 +1,1 @@
+"""What is recorded, what is there, what belongs to whom, and which steps remain."""

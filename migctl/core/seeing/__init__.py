@@ -1,0 +1,1 @@
+"""From readings to what is said of a running job."""

@@ -1,0 +1,1 @@
+"""Runs whose jobs a cluster starts: the seam to clusters, and the engines behind it."""

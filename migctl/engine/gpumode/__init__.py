@@ -1,0 +1,1 @@
+"""The MIG mode of a GPU: changed on an idle GPU only, and who keeps it from being idle."""

@@ -1,0 +1,1 @@
+"""The queue at work: what `up` leaves, the process that goes on with it, and each of its turns."""
