@@ -7,25 +7,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from migctl.core.allocation import Allocation
-from migctl.core.choices import Strategy
 from migctl.core.cpu.topology import Topology, flat
 from migctl.core.cpu.workers import reserved_cores
 from migctl.core.gpu.administered import chosen_gpus
-from migctl.core.gpu.company import instance_request
+from migctl.core.gpu.contenders import conflict_view
 from migctl.core.gpu.gpuplaces import in_place_of_others
 from migctl.core.gpu.mig import Gpu
-from migctl.core.gpu.parties import parties
-from migctl.core.gpu.sizes import options
 from migctl.core.machine import Machine
 from migctl.core.pictures import gpu_pictures, pool_view
-from migctl.core.plan import Auto, ByInstance, Plan
+from migctl.core.plan import Plan
 from migctl.core.queueing.entries import requeued
 from migctl.core.queueing.forecast import Forecast, forecast
 from migctl.core.queueing.progress import Progress
 from migctl.core.queueing.run_layout import lay_out_run
 from migctl.core.queueing.wave import Wave
 from migctl.core.runs.steps import sentence
-from migctl.core.views.plan import ConflictView, Contender, PlanView
+from migctl.core.views.plan import PlanView
 from migctl.core.ways import ways
 from migctl.engine.apply import read_only
 from migctl.engine.datadevices import data_devices
@@ -33,7 +30,7 @@ from migctl.engine.decide import Decision, consider
 from migctl.engine.session import Session
 from migctl.engine.surroundings import surroundings
 from migctl.engine.upoptions import UpOptions
-from migctl.errors import MigctlError, Notice
+from migctl.errors import Notice
 from migctl.host.cpulimits import allowed_cpus, cpu_quota
 from migctl.host.procfs import memory_total_mib
 from migctl.host.sysfs import read_topology
@@ -115,7 +112,7 @@ def _view(
         allocation=allocation,
         gpus=gpu_pictures(allocation, machine, gpus, plan.name),
         cores=pool_view(machine.topology, allocation.pool, jobs, reserved=reserved),
-        conflict=_conflict(plan, allocation, gpus),
+        conflict=conflict_view(plan, allocation, gpus),
         ways=ways(allocation, gpus, len(plan.jobs)),
         steps=steps,
         machine=label,
@@ -188,34 +185,3 @@ def _with_cores(machine: Machine, elsewhere: Elsewhere) -> Machine:
 def _topology(root: Path, gpus: Sequence[Gpu]) -> Topology:
     """Of a machine in which these GPUs are only thought to be."""
     return in_place_of_others(gpus, read_topology(root, pci_ids=[gpu.pci_bus_id for gpu in gpus]))
-
-
-def _conflict(plan: Plan, allocation: Allocation, gpus: Sequence[Gpu]) -> ConflictView | None:
-    """The slices that the conflicting jobs need, where it is slices that they fight for."""
-    if allocation.strategy is not Strategy.MIG or not allocation.conflict:
-        return None
-    able = [gpu for gpu in gpus if gpu.profiles]
-    contenders: list[Contender] = []
-    conflicting = [job for job in plan.jobs if job.name in allocation.conflict]
-    for job in (party[0] for party in parties(conflicting)):
-        if isinstance(job.request, Auto | ByInstance):
-            continue
-        try:
-            profile = options(instance_request(job), able[0])
-        except MigctlError:
-            continue
-        contenders.append(
-            Contender(
-                job=job.name,
-                profile=profile.name,
-                memory_slices=profile.memory_slices,
-                compute_slices=profile.compute_slices,
-            )
-        )
-    if not contenders:
-        return None
-    return ConflictView(
-        contenders=tuple(contenders),
-        memory_slices=sum(gpu.memory_slices for gpu in able),
-        compute_slices=sum(gpu.compute_slices for gpu in able),
-    )

@@ -201,7 +201,7 @@ def _conflict(conflict: ConflictView | None, blocked: MigctlError | None, style:
         told.append(f"needs {memory} memory slices of {conflict.memory_slices}")
     if compute > conflict.compute_slices:
         told.append(f"needs {compute} compute slices of {conflict.compute_slices}")
-    jobs = [c.job for c in conflict.contenders]
+    jobs = conflict.jobs
     if not told and blocked is not None and blocked.id == "blocked-by-others":
         told.append("what is there already is in the way")
     elif not told:

@@ -312,6 +312,7 @@ def fragmented() -> PlanView:
     return replace(
         view,
         conflict=ConflictView(
+            jobs=("big",),
             contenders=(Contender(job="big", profile="3g.20gb", memory_slices=4, compute_slices=3),),
             memory_slices=5,
             compute_slices=4,
@@ -340,7 +341,12 @@ def too_much() -> PlanView:
     view = plan_view(running, [board], topology, name="mixed", waiting=("slim-1", "slim-2", "slim-3"), blocked=blocked)
     return replace(
         view,
-        conflict=ConflictView(contenders=tuple(contenders), memory_slices=8, compute_slices=7),
+        conflict=ConflictView(
+            jobs=tuple(one.job for one in contenders),
+            contenders=tuple(contenders),
+            memory_slices=8,
+            compute_slices=7,
+        ),
         ways=(
             Way(name="shared GPU", at_once=7, cores=2, num_workers=2, memory_mib=5851),
             Way(name="one by one", at_once=1, cores=15, num_workers=15, memory_mib=40192),

@@ -25,7 +25,9 @@ class Contender:
 class ConflictView:
     """Why a set of jobs does not run at once, in slices of the GPUs they may use."""
 
+    jobs: tuple[str, ...]
     contenders: tuple[Contender, ...]
+    """One for each instance: the first of the jobs that share it."""
     memory_slices: int
     """What there is for them."""
     compute_slices: int
