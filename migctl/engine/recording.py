@@ -11,6 +11,7 @@ from migctl.engine.queueing.supervisor import places
 from migctl.engine.session import Session
 from migctl.host.claims import store_name
 from migctl.host.doorbell import ring
+from migctl.host.paths import private
 
 BELL: Final = "recorder.bell"
 LOG_FILE: Final = "recorder.log"
@@ -55,7 +56,7 @@ def ensure(session: Session, *, delay_s: float = _DELAY_S) -> None:
     if session.environ.get("MIGCTL_RECORDING", "").lower() in OFF or ring(bell_path(session)):
         return
     try:
-        with (session.paths.state / LOG_FILE).open("ab") as log:
+        with open(session.paths.state / LOG_FILE, "ab", opener=private) as log:
             # The shell is waited for, and its child is nobody's: a supervisor would have to collect it when it ends.
             subprocess.run(
                 [

@@ -63,6 +63,11 @@ def make_private(folder: Path, caller: Caller) -> None:
     check_private(folder, caller)
 
 
+def private(path: str, flags: int) -> int:
+    """Opens a file of the state directory, for `open`: made for its owner alone, and never through a link."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
 def check_private(folder: Path, caller: Caller) -> None:
     """The folder is there and the caller's.
 

@@ -196,7 +196,7 @@ def _container(a: Assignment, rounds: Rounds, exporter: Exporter, hidden: Mappin
         *_options(job),
         *(f"--env {word(f'{name}={value}')}" for name, value in variables.items() if name not in hidden),
         *(f"--env {name}" for name in hidden if name not in odd),
-        *(f'--env {word(name)}="=${given}"' for name, given in odd.items()),
+        *(f'--env {word(name)}="${given}"' for name, given in odd.items()),
     ]
     entrypoint, *before = job.entrypoint or ("",)
     if job.entrypoint is not None:
@@ -241,7 +241,7 @@ def _process(a: Assignment, rounds: Rounds, hidden: Mapping[str, str]) -> str:
     variables = {**_variables(a, rounds, None), "CUDA_VISIBLE_DEVICES": _device(a, rounds)}
     limit = [f"timeout --kill-after={max(1, ceil(job.stop_grace_period_s))} {job.timeout_s:g}"] if job.timeout_s else []
     settings = [word(f"{name}={value}") for name, value in variables.items() if name not in hidden]
-    settings += [f'{word(name)}="=${given}"' for name, given in hidden.items() if given != name]
+    settings += [f'{word(name)}="${given}"' for name, given in hidden.items() if given != name]
     command = map(word, resolved(argv(job), variables))
     line = wrapped("    exec $session env", [*settings, *limit, f"taskset -c {a.cpu.cpus}", *command])
     where = word(job.working_dir or rounds.plan.folder)

@@ -160,3 +160,149 @@ def test_sudo_ends_no_process_but_the_callers_whatever_the_job_says_it_is(anna: 
         assert f"process {victim.pid} is uid 0's" in done.told
         record.write_text(json.dumps(said))
     sudo.run("down", "--timeout", "0").ended(0)
+
+
+def test_sudo_ends_no_process_that_the_store_alone_names(anna: User, sudo: User) -> None:
+    sudo.up()
+    owner = next(path for path in anna.state.rglob("owner.json"))
+    with process_of(0, "sleep", "600") as victim:
+        kept, whole = owner.read_text(), json.loads(owner.read_text())
+        handle = f"pid:{victim.pid}:{start_ticks(victim.pid)}"
+        record = whole["record"]
+        record |= {
+            "container_id": handle,
+            "pid": victim.pid,
+            "pid_start": start_ticks(victim.pid),
+            "revision": record["revision"] + 9,
+        }
+        owner.write_text(json.dumps(whole))
+        for name in ("store.db", "store.db-wal", "store.db-shm"):
+            (anna.state / name).unlink(missing_ok=True)
+
+        sudo.run("stop", "a")
+        sudo.run("down", "--timeout", "0")
+
+        assert victim.poll() is None
+        owner.write_text(kept)
+
+
+SECRET = "only root may read this"
+
+
+def private(machine: Path) -> Path:
+    path = machine / "private"
+    path.write_text(SECRET + "\n")
+    path.chmod(0o600)
+    return path
+
+
+LINKED = ("log", "pid.json", "launch.json", "exit.json", "lock")
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_a_link_in_a_jobs_folder_leads_sudo_nowhere(machine: Path, anna: User, sudo: User, name: str) -> None:
+    secret = private(machine)
+    anna.up()
+    anna.run("stop", "a").ended(0)
+    path = attempt_folder(anna) / name
+    path.unlink(missing_ok=True)
+    path.symlink_to(secret)
+
+    for words in (
+        ("logs", "a"),
+        ("status",),
+        ("history", "night"),
+        ("restart", "a"),
+        ("down", "--timeout", "0"),
+        ("rm", "night"),
+    ):
+        done = sudo.run(*words)
+        assert SECRET not in done.out + done.err, done
+
+    assert secret.read_text() == SECRET + "\n"
+    assert secret.stat().st_uid == 0
+    assert secret.stat().st_mode & 0o777 == 0o600
+
+
+FOLDERS = ("runs", "runs/night", "runs/night/a")
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_link_in_a_folders_place_is_not_followed(machine: Path, anna: User, sudo: User, name: str) -> None:
+    theirs = machine / "roots"
+    theirs.mkdir(mode=0o700)
+    (theirs / "kept").write_text("x")
+    anna.up()
+    anna.run("down", "--timeout", "0").ended(0)
+    path = anna.state / name
+    subprocess.run(["rm", "-rf", str(path)], check=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(theirs)
+    os.lchown(path, NOBODY, NOBODY)
+
+    for words in (("up",), ("status",), ("down", "--timeout", "0"), ("rm", "night"), ("history", "--prune")):
+        sudo.run(*words)
+
+    assert [entry.name for entry in theirs.iterdir()] == ["kept"]
+    assert theirs.stat().st_uid == 0
+
+
+def test_links_and_pipes_in_the_shared_folder_neither_lead_nor_hold_root(machine: Path, anna: User, root: User) -> None:
+    secret = private(machine)
+    run = machine / "run"
+    run.mkdir(mode=0o1777)
+    run.chmod(0o1777)
+    traps = machine / "traps.sh"
+    traps.write_text(
+        f"cd {run} || exit\nln -s {secret} machine.lock\nln -s {secret} 0-night.json\nln -s {secret} run-0-night.lock\n"
+        f"mkfifo 0-other.json\nmkfifo {NOBODY}-fifo.json\nln {secret} hard.lock 2>/dev/null\nmkdir bell-0 2>/dev/null; true\n"
+    )
+    subprocess.run([*anna.prefix, "sh", str(traps)], check=True)
+    root.plan(ONE_JOB)
+
+    began = time.monotonic()
+    for words in (("up",), ("status",), ("plan",), ("check", "--runtime", "process"), ("down", "--timeout", "0")):
+        done = root.run(*words)
+        assert SECRET not in done.out + done.err, done
+
+    assert time.monotonic() - began < 30
+    assert secret.read_text() == SECRET + "\n"
+    assert secret.stat().st_uid == 0
+
+
+def test_a_shared_folder_that_a_user_made_as_a_link_is_refused(machine: Path, anna: User, root: User) -> None:
+    elsewhere = machine / "roots"
+    elsewhere.mkdir(mode=0o700)
+    subprocess.run([*anna.prefix, "ln", "-s", str(elsewhere), str(machine / "run")], check=True)
+    root.plan(ONE_JOB)
+
+    assert "link" in root.run("up").ended(4).told
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_forged_claim_frees_and_removes_nothing_of_anybodys(machine: Path, anna: User, root: User) -> None:
+    root.plan(ONE_JOB)
+    root.up()
+    (claim,) = (machine / "run").glob("0-*.json")
+    said = json.loads(claim.read_text())
+    forged = {**said, "run": "night", "cpus": "", "gpus": {}}
+    writing = (
+        f"import json, sys; open({str(machine / 'run' / '0-night~00000000.json')!r}, 'w').write({json.dumps(forged)!r})"
+    )
+    subprocess.run([*anna.prefix, anna.python, "-c", writing], check=True)
+
+    seen = anna.json("status")
+    anna.run("down", "--all", "--timeout", "0")
+
+    assert [one["owner"] for one in seen["gpus"][0]["instances"]] == ["root/night"]
+    assert len(root.json("status")["gpus"][0]["instances"]) == 1
+    assert root.jobs()["a"]["state"] == "running"
+
+
+def test_root_does_not_act_on_another_users_state(anna: User, root: User) -> None:
+    anna.up()
+
+    for words in (("down", "night"), ("stop", "night/a"), ("rm", "night"), ("resume", "night")):
+        assert root.run(*words, "--state-dir", str(anna.state)).code in (2, 4)
+
+    assert anna.jobs()["a"]["state"] == "running"

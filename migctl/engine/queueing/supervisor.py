@@ -13,6 +13,7 @@ from migctl.engine.session import Session
 from migctl.errors import HostError
 from migctl.host.claims import store_name
 from migctl.host.doorbell import is_heard, ring
+from migctl.host.paths import private
 
 BELL = "supervisor.bell"
 LOG_FILE = "supervisor.log"
@@ -59,7 +60,7 @@ def ensure(session: Session) -> None:
         return
     reading, writing = os.pipe()
     try:
-        with (session.paths.state / LOG_FILE).open("ab") as log:
+        with open(session.paths.state / LOG_FILE, "ab", opener=private) as log:
             subprocess.Popen(
                 [sys.executable, "-c", _START, str(Path(__file__).resolve().parents[2]), str(writing)],
                 stdin=subprocess.DEVNULL,
