@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from migctl.core.runs.record import JobState
 from migctl.core.seeing.tracks import Sample
 from migctl.core.views.report import ReportView
 from migctl.render.report.clock import Clock, Span
@@ -120,6 +121,44 @@ def test_who_does_not_see_the_page_is_told_the_same(name: str) -> None:
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
     assert next(a for t, a in seen.elements if t == "html")["lang"] == "en"
     assert seen.count("main") == 1
+
+
+def sharing(*times: tuple[float, float]) -> ReportView:
+    """A run whose jobs sit on one 2g.10gb of the night's GPU, at these times of ten minutes."""
+    one = replace(
+        next(a for a in values.night(watched=False).attempts if a.job == "wide"),
+        state=JobState.SUCCEEDED,
+    )
+    attempts = tuple(
+        replace(one, job=f"seat-{n}", started_at=values.NOW - 600 + begin, finished_at=values.NOW - 600 + end)
+        for n, (begin, end) in enumerate(times)
+    )
+    return replace(
+        values.night(watched=False),
+        attempts=attempts,
+        waiting=(),
+        plan=(),
+        created_at=values.NOW - 600,
+        state="succeeded",
+    )
+
+
+def test_slices_that_jobs_share_are_held_once() -> None:
+    text = markdown(sharing((0, 600), (0, 600), (0, 300)))
+
+    assert "memory slices held **25\N{NO-BREAK SPACE}%**" in text
+
+
+def test_jobs_that_share_an_instance_are_drawn_beside_each_other() -> None:
+    bars = [
+        (float(attributes["y"] or 0), float(attributes["height"] or 0))
+        for name, attributes in read(page(sharing((0, 600), (0, 200), (0, 600), (200, 600)))).elements
+        if name == "rect" and (attributes.get("class") or "").startswith("bar ")
+    ]
+
+    assert len(bars) == 4
+    assert len(set(bars)) == 3, "the last one has the row of the second"
+    assert all(y + height <= other for (y, height), (other, _) in itertools.pairwise(sorted(set(bars))))
 
 
 def test_a_run_that_nobody_watched_says_so_and_draws_no_zero() -> None:

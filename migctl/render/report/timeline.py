@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from migctl.core.gpu.mig import Placement
 from migctl.core.runs.record import JobState
 from migctl.core.views.report import ReportAttempt, ReportGpu
 from migctl.core.words import counted
@@ -15,6 +16,8 @@ _SLICE = 26.0
 """Height of a memory slice."""
 _LANE = 24.0
 """Height of a row of jobs without a GPU instance."""
+_TEXT = 12.0
+"""Height of a line of text: in lower bars only the tooltip tells who it is."""
 _MOST_LANES = 60
 _BAD = (JobState.FAILED, JobState.LOST)
 SIGNS = {
@@ -66,12 +69,23 @@ def occupied(gpu: ReportGpu, attempts: Sequence[ReportAttempt], begin_s: float, 
     whole = gpu.memory_slices * (end_s - begin_s)
     if whole <= 0:
         return None
-    used = sum(
-        int(a.placement.size) * (took(a, end_s) or 0.0)
-        for a in attempts
-        if a.gpu_uuid == gpu.uuid and a.placement is not None
-    )
-    return min(1.0, used / whole)
+    times: dict[int, list[tuple[float, float]]] = {}
+    for a in attempts:
+        length = took(a, end_s)
+        if a.gpu_uuid != gpu.uuid or a.placement is None or a.started_at is None or length is None:
+            continue
+        for number in range(a.placement.start, a.placement.start + int(a.placement.size)):
+            times.setdefault(number, []).append((a.started_at, a.started_at + length))
+    return min(1.0, sum(map(_covered, times.values())) / whole)
+
+
+def _covered(times: Sequence[tuple[float, float]]) -> float:
+    """Seconds in which there was somebody: jobs that shared an instance had it once."""
+    found, end = 0.0, float("-inf")
+    for begin, finish in sorted(times):
+        found += max(0.0, finish - max(begin, end))
+        end = max(end, finish)
+    return found
 
 
 def _of_gpu(frame: Frame, gpu: ReportGpu, attempts: Sequence[ReportAttempt], name: str) -> Markup:
@@ -95,10 +109,14 @@ def _of_gpu(frame: Frame, gpu: ReportGpu, attempts: Sequence[ReportAttempt], nam
         transform=f"translate(22 {middle:g}) rotate(-90)",
     )
     bars = []
-    for attempt in attempts:
-        place = attempt.placement
-        assert place is not None  # chosen so
-        bars.append(_bar(frame, attempt, place.start * _SLICE + 1, int(place.size) * _SLICE - 2))
+    for together in _seated(frame, attempts):
+        for row, lane in enumerate(together):
+            place = lane[0].placement
+            assert place is not None  # chosen so
+            part = int(place.size) * _SLICE / len(together)
+            bars += [
+                _bar(frame, attempt, place.start * _SLICE + row * part + 1, max(1.0, part - 2)) for attempt in lane
+            ]
     words = "; ".join(_words(frame, a) for a in attempts[:40])
     more = (
         f"; and {len(attempts) - 40} more attempts, all of them in the table of attempts" if len(attempts) > 40 else ""
@@ -118,16 +136,38 @@ def _of_gpu(frame: Frame, gpu: ReportGpu, attempts: Sequence[ReportAttempt], nam
     return figure(drawn, f"{gpu_words(gpu)}, {counted(gpu.memory_slices, 'memory slice')}.{used}")
 
 
-def _of_lanes(frame: Frame, attempts: Sequence[ReportAttempt]) -> Markup:
-    """Jobs that have a whole GPU, or none: a row each, which the next one takes over when it is free."""
+def _seated(frame: Frame, attempts: Sequence[ReportAttempt]) -> Iterator[list[list[ReportAttempt]]]:
+    """Attempts on the same place whose times touch, in so many rows as ran there at once: one, where nobody shares."""
+    by_place: dict[Placement | None, list[ReportAttempt]] = {}
+    for attempt in attempts:
+        by_place.setdefault(attempt.placement, []).append(attempt)
+    for there in by_place.values():
+        group: list[ReportAttempt] = []
+        end = float("-inf")
+        for attempt in sorted(there, key=_begin):
+            if group and _begin(attempt) >= end:
+                yield _lanes(frame, group)
+                group = []
+            group.append(attempt)
+            end = max(end, _end(frame, attempt))
+        yield _lanes(frame, group)
+
+
+def _lanes(frame: Frame, attempts: Sequence[ReportAttempt]) -> list[list[ReportAttempt]]:
+    """A row for each that ran at the same time, which the next one takes over when it is free."""
     lanes: list[list[ReportAttempt]] = []
-    for attempt in sorted(attempts, key=lambda a: (a.started_at or 0.0, a.job, a.attempt)):
-        begin = attempt.started_at or 0.0
-        free = next((lane for lane in lanes if _end(frame, lane[-1]) <= begin), None)
+    for attempt in sorted(attempts, key=lambda a: (_begin(a), a.job, a.attempt)):
+        free = next((lane for lane in lanes if _end(frame, lane[-1]) <= _begin(attempt)), None)
         if free is None:
             lanes.append([attempt])
         else:
             free.append(attempt)
+    return lanes
+
+
+def _of_lanes(frame: Frame, attempts: Sequence[ReportAttempt]) -> Markup:
+    """Jobs that have a whole GPU, or none."""
+    lanes = _lanes(frame, attempts)
     shown = lanes[:_MOST_LANES]
     height = len(shown) * _LANE
     bars = [
@@ -142,6 +182,10 @@ def _of_lanes(frame: Frame, attempts: Sequence[ReportAttempt]) -> Markup:
     return figure(drawn, f"Jobs without a GPU instance of their own.{more}")
 
 
+def _begin(attempt: ReportAttempt) -> float:
+    return attempt.started_at or 0.0
+
+
 def _end(frame: Frame, attempt: ReportAttempt) -> float:
     return attempt.finished_at if attempt.finished_at is not None else frame.span.end_s
 
@@ -151,7 +195,7 @@ def _bar(frame: Frame, attempt: ReportAttempt, y: float, height: float) -> Marku
     width = max(2.0, frame.x(_end(frame, attempt)) - left)
     sign = SIGNS[attempt.state]
     name = attempt.job if attempt.attempt == 1 else f"{attempt.job} · attempt {attempt.attempt}"
-    first = cut(f"{sign} {name}", width - 10)
+    first = cut(f"{sign} {name}", width - 10) if height >= _TEXT else ""
     second = cut(attempt.profile or "", width - 10, 10.5) if first and height >= 2 * _SLICE - 2 else ""
     middle = y + height / 2
     return tag(
