@@ -14,13 +14,13 @@ import pytest
 
 from migctl.core.runs.record import JobState
 from migctl.core.seeing.tracks import Sample
-from migctl.core.views.report import ReportView
+from migctl.core.views.report import ReportJob, ReportView
 from migctl.render.report.clock import Clock, Span
 from migctl.render.report.heatmap import level
 from migctl.render.report.json_report import report_json
 from migctl.render.report.markdown import markdown, plain
 from migctl.render.report.markup import Markup, joined, tag
-from migctl.render.report.page import NOT_WATCHED, page
+from migctl.render.report.page import ELSEWHERE, NOT_WATCHED, page
 from migctl.render.report.series import extent, laid, of_job
 from migctl.render.report.style import (
     CURVES_DARK,
@@ -184,6 +184,17 @@ def test_a_run_on_a_cluster_is_not_said_to_be_on_this_machine() -> None:
     assert "6 jobs on slurm" in text
     assert "Written on" in text
     assert '<td class="keep">3g.20gb</td>' in text
+
+
+def test_a_run_on_a_cluster_says_why_it_has_no_figures_and_no_keys() -> None:
+    view = replace(VIEWS["on a cluster"], plan=(ReportJob(name="tr-1", keys=()),))
+    text = markdown(view)
+
+    assert ELSEWHERE in text
+    assert page(view).count(tag("p", ELSEWHERE, class_="none")) == 3
+    assert "MIGCTL_RECORDING" not in text + page(view)
+    assert "| tr-1 | n/a: not recorded here |" in text
+    assert report_json(view)["jobs"] == [{"name": "tr-1", "keys": None}]
 
 
 def test_no_text_is_markup() -> None:

@@ -43,7 +43,7 @@ def report_json(view: ReportView) -> Json:
             }
             for gpu in view.gpus
         ],
-        "jobs": [{"name": job.name, "keys": dict(job.keys)} for job in view.plan],
+        "jobs": [{"name": job.name, "keys": dict(job.keys) or None} for job in view.plan],
         "waiting": [{"job": w.job, "state": w.state.value, "reason": w.reason} for w in view.waiting],
         "attempts": [_attempt(attempt) for attempt in view.attempts],
         "verdicts": [_spell(spell) for spell in view.verdicts],

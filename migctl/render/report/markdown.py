@@ -7,7 +7,7 @@ from typing import Final
 
 from migctl.core.views.report import ReportView
 from migctl.render.report.frame import Frame
-from migctl.render.report.page import NOT_WATCHED
+from migctl.render.report.page import not_watched
 from migctl.render.report.tables import (
     Table,
     attempts_table,
@@ -30,7 +30,7 @@ def markdown(view: ReportView) -> str:
     parts = [f"# {plain(view.name)}", " · ".join(f"{what} **{plain(value)}**" for what, value in tiles(frame))]
     parts += [f"> {plain(notice.message)}" for notice in view.notices]
     parts += ["## Jobs", _table(jobs_table(frame))]
-    parts += ["## Measured", _table(numbers_table(frame, view.jobs)) if view.samples else NOT_WATCHED]
+    parts += ["## Measured", _table(numbers_table(frame, view.jobs)) if view.samples else not_watched(view)]
     if view.verdicts:
         parts += ["## Verdicts", _table(verdicts_table(frame))]
     parts += ["## Attempts", _table(attempts_table(frame))]

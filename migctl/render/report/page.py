@@ -34,6 +34,7 @@ NOT_WATCHED: Final = (
     "Nothing was measured of this run. A job is measured from some seconds after its start on, unless MIGCTL_RECORDING is off; "
     "what ends before that has no figures."
 )
+ELSEWHERE: Final = "Nothing is measured of a run on another engine: its jobs run on machines that nobody watches from here."
 _LOOKS: Final = {
     JobState.SUCCEEDED: "good",
     JobState.FAILED: "bad",
@@ -48,7 +49,7 @@ def page(view: ReportView) -> str:
     sections = [
         ("jobs", "Jobs", _jobs(frame)),
         ("timeline", "Time line", timelines(frame)),
-        ("cores", "Cores", heat_map(frame) if view.samples else _none(NOT_WATCHED)),
+        ("cores", "Cores", heat_map(frame) if view.samples else _none(not_watched(view))),
         ("measured", "Measured, job by job", _measured(frame)),
         ("verdicts", "Verdicts", _verdicts(frame)),
         ("attempts", "Attempts and how they ended", _table(attempts_table(frame))),
@@ -100,6 +101,11 @@ def _header(frame: Frame, sections: list[tuple[str, str]]) -> Markup:
     )
 
 
+def not_watched(view: ReportView) -> str:
+    """Why a run has no figures."""
+    return NOT_WATCHED if view.engine == "local" else ELSEWHERE
+
+
 def _section(key: str, name: str, content: Markup) -> Markup:
     return tag("section", tag("h2", name, id=f"{key}-h"), content, id=key, aria_labelledby=f"{key}-h")
 
@@ -111,7 +117,7 @@ def _jobs(frame: Frame) -> Markup:
 def _measured(frame: Frame) -> Markup:
     view = frame.view
     if not view.samples:
-        return _none(NOT_WATCHED)
+        return _none(not_watched(view))
     held = held_back(frame)
     shown = view.jobs[:_MOST_JOBS]
     cards: list[Markup] = []
@@ -146,7 +152,7 @@ def _verdicts(frame: Frame) -> Markup:
         return _table(verdicts_table(frame))
     if frame.view.samples:
         return _none("Nothing was said of this run while it was watched.")
-    return _none(NOT_WATCHED)
+    return _none(not_watched(frame.view))
 
 
 def _none(words: str) -> Markup:

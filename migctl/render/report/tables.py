@@ -194,7 +194,7 @@ def verdicts_table(frame: Frame) -> Table:
 def plan_table(view: ReportView) -> Table:
     """What the plan says of each job, without values of the environment."""
     rows = [
-        (job.name, "\n".join(f"{key}: {value}" for key, value in job.keys) or "nothing but defaults")
+        (job.name, "\n".join(f"{key}: {value}" for key, value in job.keys) or "n/a: not recorded here")
         for job in view.plan
     ]
     return Table(

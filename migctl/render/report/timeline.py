@@ -113,10 +113,9 @@ def _of_gpu(frame: Frame, gpu: ReportGpu, attempts: Sequence[ReportAttempt], nam
         for row, lane in enumerate(together):
             place = lane[0].placement
             assert place is not None  # chosen so
-            part = int(place.size) * _SLICE / len(together)
-            bars += [
-                _bar(frame, attempt, place.start * _SLICE + row * part + 1, max(1.0, part - 2)) for attempt in lane
-            ]
+            height_each = int(place.size) * _SLICE / len(together)
+            top = place.start * _SLICE + row * height_each + 1
+            bars += [_bar(frame, attempt, top, max(1.0, height_each - 2)) for attempt in lane]
     words = "; ".join(_words(frame, a) for a in attempts[:40])
     more = (
         f"; and {len(attempts) - 40} more attempts, all of them in the table of attempts" if len(attempts) > 40 else ""
