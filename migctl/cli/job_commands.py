@@ -22,7 +22,7 @@ def logs(
     ] = None,
     timestamps: Annotated[bool, Option("--timestamps", "-t", help="Show times (containers).")] = False,
 ) -> None:
-    """Print the jobs' output; several are interleaved and named."""
+    """Print the jobs' output, also of a run that is undone; several are interleaved and named."""
     from migctl.cli.jobs import show_logs
 
     show_logs(common, jobs or [], follow=follow, tail=tail, since=since, timestamps=timestamps)

@@ -24,8 +24,9 @@ def show_logs(
 ) -> None:
     """Print the jobs' output; one job's bytes as they are, several with their names."""
     from migctl.engine import follow as runs
+    from migctl.engine import past
     from migctl.engine.clusters import clusterruns
-    from migctl.engine.targets import find_jobs, job_names
+    from migctl.engine.targets import job_names
 
     if follow and common.json:
         raise PlanError(
@@ -35,23 +36,28 @@ def show_logs(
         )
     session = common.session()
     with session.ledger(write=False) as ledger:
-        target = find_jobs(ledger, words, Path.cwd())
-        begun = tuple(record.job for record in ledger.records(target.run.name))
-        every = follow or clusterruns.on_cluster(target.run)
-        names = target.jobs or (job_names(ledger, target.run.name) if every else begun)
-    with detaching(f"migctl stop {target.run.name} ends them") as cancel:
-        lines = (clusterruns if clusterruns.on_cluster(target.run) else runs).read_logs(
-            session,
-            target.run,
-            target.jobs,
-            follow=follow,
-            tail=tail,
-            timestamps=timestamps,
-            since=since_time(since, time.time()) if since else None,
-            cancel=cancel,
-        )
+        target = past.find_logs(ledger, words, Path.cwd())
+        run, on_cluster = target.run, clusterruns.on_cluster(target.run)
+        follow = follow and run.ended_at is None
+        begun = tuple(record.job for record in ledger.records(run.name)) or past.past_jobs(ledger, run)
+        names = target.jobs or (job_names(ledger, run.name) if follow or on_cluster else begun)
+    after = since_time(since, time.time()) if since else None
+    with detaching(f"migctl stop {run.name} ends them") as cancel:
+        if run.ended_at is not None and not on_cluster:
+            lines = past.read_logs(session, run, target.jobs, tail=tail, since=after)
+        else:
+            lines = (clusterruns if on_cluster else runs).read_logs(
+                session,
+                run,
+                target.jobs,
+                follow=follow,
+                tail=tail,
+                timestamps=timestamps,
+                since=after,
+                cancel=cancel,
+            )
         if common.json:
-            write_json(_logs_json(target.run.name, names, lines))
+            write_json(_logs_json(run.name, names, lines))
         else:
             write_log(lines, names)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from migctl.core.runs.record import Record
 from migctl.core.runs.run import Run
 from migctl.core.views.history import AttemptView, HistoryView, PastRun
 from migctl.engine.clusters import clusterruns
-from migctl.engine.follow import see
+from migctl.engine.follow import see, split_lines
 from migctl.engine.session import Session
-from migctl.engine.targets import unknown_run
+from migctl.engine.targets import Target, find_jobs, unknown_run
 from migctl.errors import Busy, MigctlError, PlanError
 from migctl.host.claims import drop_claim, store_name
+from migctl.runtimes.logfile import read_log
 from migctl.store.ledger import Ledger
 
 
@@ -94,6 +95,62 @@ def found_run(ledger: Ledger, word: str, folder: Path) -> Run:
     if found is None:
         raise unknown_run(word, [run.name for run in runs])
     return found
+
+
+def find_logs(ledger: Ledger, words: Sequence[str], folder: Path) -> Target:
+    """The run and the jobs whose logs are meant: of the living runs, else of one that is undone, whose logs are kept.
+
+    Raises:
+        PlanError: as `find_jobs`.
+    """
+    try:
+        return find_jobs(ledger, words, folder)
+    except PlanError as living:
+        found = _ended(ledger, words, folder)
+        if found is None:
+            raise living from None
+        return found
+
+
+def _ended(ledger: Ledger, words: Sequence[str], folder: Path) -> Target | None:
+    """What the words mean among the runs that are undone; without words the last one, where nothing lives."""
+    over = [run for run in ledger.runs(ended=True) if run.ended_at is not None]
+    if not words:
+        last = max(over, key=lambda run: run.ended_at or 0.0, default=None)
+        return Target(last) if last is not None and not ledger.runs() else None
+    chosen: list[tuple[Run, str]] = []
+    for word in words:
+        name, _, job = word.partition("/")
+        path = str((folder / word).resolve())
+        named = [(run, "") for run in over if run.name == word or (run.plan_path and run.plan_path == path)]
+        named += [(run, job) for run in over if run.name == name and job in past_jobs(ledger, run)]
+        if not named:
+            return None
+        chosen.append(named[0])
+    if len({run.name for run, _ in chosen}) > 1:
+        raise PlanError("several-runs", "these jobs belong to several runs", hint="name jobs of one run at a time")
+    return Target(chosen[0][0], tuple(dict.fromkeys(job for _, job in chosen)) if all(job for _, job in chosen) else ())
+
+
+def past_jobs(ledger: Ledger, run: Run) -> tuple[str, ...]:
+    """The jobs of an ended run that have begun."""
+    cluster = ledger.submissions.cluster(run.name)
+    if cluster is not None:
+        return tuple(job.name for job in cluster.jobs)
+    return tuple(dict.fromkeys(record.job for record in ledger.history(run.name)))
+
+
+def read_logs(
+    session: Session, run: Run, jobs: Sequence[str], *, tail: int | None, since: float | None
+) -> Iterator[tuple[str, bytes]]:
+    """Lines of the logs that are kept of an ended run, of each job's last attempt, with the job's name."""
+    with session.ledger(write=False) as ledger:
+        last = {record.job: record.attempt for record in sorted(ledger.history(run.name), key=lambda r: r.attempt)}
+        files = [(job, ledger.folder(run.name, job, last[job]) / "log") for job in jobs or past_jobs(ledger, run)]
+    for job, file in files:
+        # As of a process: its lines have no times, so only the file's tells whether anything is newer.
+        old = since is not None and file.exists() and file.stat().st_mtime < since
+        yield from ((job, line) for line in split_lines(read_log(str(file), tail=0 if old else tail)))
 
 
 def _past(run: Run, attempts: tuple[AttemptView, ...]) -> PastRun:

@@ -70,6 +70,28 @@ def test_history_keeps_every_attempt_until_the_run_is_forgotten(program: Program
     assert not (program.state / "runs/night").exists()
 
 
+def test_the_logs_of_an_undone_run_are_shown_until_it_is_forgotten(program: Program) -> None:
+    program.plan("""name: night
+runtime: process
+jobs:
+  one: {profile: 1g.5gb, command: [sh, -c, 'echo one $MIGCTL_ATTEMPT']}
+  two: {profile: 2g.10gb, command: [sh, -c, 'echo two; echo more']}
+""")
+    program.run("up", "--wait").ended(0)
+    program.run("restart", "one").ended(0)
+    program.run("wait").ended(0)
+    program.run("down").ended(0)
+
+    assert program.run("logs", "night").ended(0).out == "one | one 2\ntwo | two\ntwo | more\n"
+    assert program.run("logs").ended(0).out == program.run("logs", "plan.yaml", "--follow").ended(0).out
+    assert program.run("logs", "night/two", "--tail", "1").ended(0).out == "more\n"
+    assert program.json("logs", "night/one")["jobs"] == [{"name": "one", "lines": ["one 2"]}]
+    assert "no job is called night/three" in program.run("logs", "night/three").ended(2).told
+
+    program.run("rm", "night").ended(0)
+    program.run("logs", "night").ended(2)
+
+
 def test_prune_forgets_ended_runs_and_leaves_living_ones(program: Program) -> None:
     program.plan(PLAN)
     program.plan(PLAN.replace("name: night", "name: day"), "day.yaml")

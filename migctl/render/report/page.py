@@ -34,7 +34,9 @@ NOT_WATCHED: Final = (
     "Nothing was measured of this run. A job is measured from some seconds after its start on, unless MIGCTL_RECORDING is off; "
     "what ends before that has no figures."
 )
-ELSEWHERE: Final = "Nothing is measured of a run on another engine: its jobs run on machines that nobody watches from here."
+ELSEWHERE: Final = (
+    "Nothing is measured of a run on another engine: its jobs run on machines that nobody watches from here."
+)
 _LOOKS: Final = {
     JobState.SUCCEEDED: "good",
     JobState.FAILED: "bad",
