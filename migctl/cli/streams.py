@@ -17,11 +17,14 @@ OUTPUT_FAILED: Final = 4
 ACTING: Final = frozenset(
     {
         "up", "run", "exec", "down", "stop", "restart", "hold", "release", "resume", "adopt", "tune", "mode", "service", "rm",
-        "wait",
+        "wait", "metrics",
     }
 )  # fmt: skip
 """Commands whose work is not their output. They go on when nobody takes it, and their exit code tells of the work alone, as that of
 `docker run -d` does: a script that read "this host cannot" there would take what runs for not started."""
+
+_PRINTING: Final = frozenset({"--dry-run", "--once"})
+"""With one of these a command's work is what it prints."""
 
 
 class Unwritten(Exception):  # noqa: N818 -- reads as the sentence it is
@@ -79,7 +82,7 @@ class Streams:
                 os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if sys.stdin is None:
             sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False), encoding="utf-8")
-        acting = bool(words) and words[0] in ACTING and "--dry-run" not in words
+        acting = bool(words) and words[0] in ACTING and not _PRINTING & set(words)
         raw = Output(1, goes_on=acting)
         sys.stdout = _text(raw, sys.stdout)
         # Nobody reading why is no reason to leave work half done.

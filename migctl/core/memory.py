@@ -1,10 +1,12 @@
-"""Whether what runs together can be too much for the machine's memory."""
+"""The machine's memory: the limit of a job that says `auto`, and whether what runs together can be too much."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from migctl.core.allocation import Assignment
+from migctl.core.plan import Job
 from migctl.errors import Notice
 
 
@@ -36,6 +38,18 @@ def memory_notices(assignments: Sequence[Assignment], total_mib: int | None) -> 
             )
         )
     return tuple(notices)
+
+
+def auto_limit_bytes(cpus: int, machine_cpus: int, total_mib: int) -> int:
+    """What `mem_limit: auto` means for a job with so many of the machine's logical CPUs: the same part of RAM."""
+    return (total_mib << 20) * min(cpus, machine_cpus) // machine_cpus
+
+
+def with_memory_limit(job: Job, cpus: int, machine_cpus: int, total_mib: int | None) -> Job:
+    """The job with its limit in bytes, also where it says `auto`; without one where RAM is not known."""
+    if not job.mem_limit_auto or total_mib is None:
+        return job
+    return replace(job, mem_limit_bytes=auto_limit_bytes(cpus, machine_cpus, total_mib))
 
 
 def _shm_mib(assignment: Assignment) -> int:

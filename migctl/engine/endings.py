@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from migctl.core.ending.exit_codes import OOM_FLAG, exit_words
 from migctl.core.gpu.mig import Gpu
+from migctl.core.memory import auto_limit_bytes
 from migctl.core.runs.record import JobState, Record
 from migctl.errors import MigctlError
+from migctl.host.procfs import memory_total_mib
 from migctl.runtimes.api import Runtime
 from migctl.runtimes.logfile import read_log
 from migctl.store.ledger import Ledger
@@ -73,7 +77,7 @@ def _explained(
             pids=_pids(record, tail),
             container_id=record.container_id if record.container_id and "/" not in record.container_id else None,
             pci=next((gpu.pci_bus_id for gpu in gpus if gpu.uuid == record.gpu_uuid), None),
-            memory_limit_mib=_mib(record, "mem_limit_bytes"),
+            memory_limit_mib=_memory_limit_mib(record),
             shm_mib=_mib(record, "shm_size_bytes"),
             profile=record.profile,
             memory_mib=record.memory_mib,
@@ -87,13 +91,27 @@ def _explained(
     return replace(record, cause=found.cause, reason=f"{reason}; {found.hint}" if found.hint else reason)
 
 
+def _memory_limit_mib(record: Record) -> int | None:
+    """The job's own limit; `auto` was this part of RAM when it started, and is the same now."""
+    if not _said(record).get("mem_limit_auto"):
+        return _mib(record, "mem_limit_bytes")
+    total = memory_total_mib(Path("/"))
+    return None if total is None else auto_limit_bytes(len(record.cpus), os.cpu_count() or 1, total) >> 20
+
+
 def _mib(record: Record, key: str) -> int | None:
     """A size in the job's spec."""
-    try:
-        size = json.loads(record.spec or "{}").get(key)
-    except (ValueError, AttributeError):
-        return None
+    size = _said(record).get(key)
     return size >> 20 if isinstance(size, int) else None
+
+
+def _said(record: Record) -> dict[str, object]:
+    """The job's spec; empty where it cannot be read."""
+    try:
+        spec = json.loads(record.spec or "{}")
+    except ValueError:
+        return {}
+    return spec if isinstance(spec, dict) else {}
 
 
 def _pids(record: Record, tail: str) -> frozenset[int]:

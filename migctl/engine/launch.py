@@ -13,6 +13,7 @@ from migctl.core.code import Code
 from migctl.core.gpu.mig import Gpu
 from migctl.core.gpu.mps import client_environment, in_one_namespace
 from migctl.core.handover import environment, resolve, shm_size_bytes, writable_places
+from migctl.core.memory import with_memory_limit
 from migctl.core.plan import Job, Plan
 from migctl.core.runs.labels import LABEL
 from migctl.core.runs.record import Record
@@ -98,7 +99,7 @@ class LaunchPad:
             token=record.token,
             name=unit_name(record),
             folder=str(folder),
-            spec=self._spec(job, copy, pipes),
+            spec=self._spec(job, record, copy, pipes),
             image_id=self.images.get(record.job),
             command=_resolved(job.command, values),
             entrypoint=_resolved(job.entrypoint, values),
@@ -114,8 +115,9 @@ class LaunchPad:
             device=device,
         )
 
-    def _spec(self, job: Job, copy: str | None, pipes: str | None) -> Job:
-        """The job with what is mounted in place of, and beside, what it says."""
+    def _spec(self, job: Job, record: Record, copy: str | None, pipes: str | None) -> Job:
+        """The job with its limit in bytes, and with what is mounted in place of, and beside, what it says."""
+        job = with_memory_limit(job, len(record.cpus), os.cpu_count() or 1, self.memory_total_mib)
         if copy is not None:
             job = on_copy(job, self.plan.folder, copy, os.path.lexists)
         if pipes is not None and self.plan.runtime is RuntimeName.DOCKER:

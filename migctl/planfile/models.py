@@ -199,7 +199,9 @@ class JobModel(BaseModel):
     security_opt: Texts | None = Field(None, description="Security options of the engine.")
     ipc: Text | None = Field(None, description="IPC namespace: private, shareable, host.")
     stop_grace_period: Seconds | None = Field(None, description="Time between SIGTERM and SIGKILL (60s).")
-    mem_limit: MemoryLimit | None = Field(None, description="Limit of the container's memory, or auto.")
+    mem_limit: MemoryLimit | None = Field(
+        None, description="Limit of the memory; auto: of RAM the part that the job has of the CPUs."
+    )
     user: Word | None = Field(
         None, description="uid[:gid] or a name; by default the caller's, `image` for the image's own."
     )

@@ -10,6 +10,7 @@ from migctl.core.allocation import Allocation, Assignment
 from migctl.core.choices import Strategy
 from migctl.core.gpu.mig import Gpu
 from migctl.core.machine import Machine
+from migctl.core.memory import with_memory_limit
 from migctl.core.plan import Auto, ByProfile, Job, Plan
 from migctl.errors import DoesNotFit, Notice
 
@@ -71,12 +72,18 @@ def rounds(plan: Plan, machine: Machine, first: Allocation, *, named: Mapping[st
     return Rounds(
         plan=plan,
         strategy=first.strategy,
-        rounds=tuple(done),
+        rounds=tuple(tuple(_limited(a, machine) for a in round_) for round_ in done),
         gpus={gpu.uuid: gpu for gpu in machine.gpus if gpu.uuid in used},
         names=named,
         machine=label,
         notices=first.notices,
     )
+
+
+def _limited(assignment: Assignment, machine: Machine) -> Assignment:
+    cpus, machine_cpus = len(assignment.cpu.cpus), len(machine.topology.online)
+    job = with_memory_limit(assignment.job, cpus, machine_cpus, machine.memory_total_mib)
+    return assignment if job is assignment.job else replace(assignment, job=job)
 
 
 def _with_sizes(jobs: Sequence[Job], first: Allocation) -> list[Job]:
