@@ -12,7 +12,7 @@ from migctl.cli.common import Common
 from migctl.cli.output import write, write_json
 from migctl.cli.plans import STANDARD_INPUT, read_plan
 from migctl.core.cluster.clusters import EngineName, MigStrategy, SlurmContainer
-from migctl.core.cluster.keytable import Lost, Target, lost
+from migctl.core.keytable import Lost, Target, lost
 from migctl.core.plan import Plan
 from migctl.engine.planning import Elsewhere
 from migctl.engine.session import Session

@@ -50,7 +50,7 @@ def for_this_machine(plan: Plan) -> Plan:
     """The plan itself, if the local engine can run it.
 
     Raises:
-        PlanError: its jobs are meant for a cluster, or it uses what is not available yet.
+        PlanError: its jobs are meant for a cluster.
     """
     if plan.engine is not EngineName.LOCAL:
         raise PlanError(

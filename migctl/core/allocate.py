@@ -10,7 +10,6 @@ from migctl.core.choices import Strategy
 from migctl.core.cpu.cpus import CpuAllocation, CpuDemand, assign, no_free_core
 from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.cpu.pool import Pool, fair_part, make_pool
-from migctl.core.cpu.storage import effective, storage_notices
 from migctl.core.cpu.workers import batch_size
 from migctl.core.gpu.administered import chosen_gpus
 from migctl.core.gpu.company import weight
@@ -21,6 +20,7 @@ from migctl.core.gpu.sharing import share_out
 from migctl.core.machine import Machine
 from migctl.core.memory import memory_notices
 from migctl.core.plan import SIZES, ByInstance, ByProfile, BySlices, Job, Plan
+from migctl.core.storage import effective, storage_notices
 from migctl.errors import DoesNotFit, HostError, MigctlError
 
 

@@ -65,7 +65,7 @@ def environment(
         attempt: 1 at the first start.
         cpus: logical CPUs of the job.
         num_workers: loader workers.
-        threads: threads for each process, see `core.workers.threads`.
+        threads: threads for each process, see `core.cpu.workers.threads`.
         profile: MIG profile, `None` under `shared`.
         memory_mib: GPU memory of the job, `None` = unknown and not told.
         mig_uuid: MIG device, `None` under `shared`.

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from migctl.core.cpu.cpuset import CpuSet
-from migctl.core.cpu.storage import DataDevice
 from migctl.core.cpu.topology import Topology
 from migctl.core.gpu.mig import Gpu
 from migctl.core.others.holdings import Holdings
 from migctl.core.runs.observed import ForeignContainer, ground
 from migctl.core.runs.record import Record
+from migctl.core.storage import DataDevice
 from migctl.errors import MigctlError
 
 

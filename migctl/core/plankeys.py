@@ -33,7 +33,7 @@ _FIRST: Final = (
 
 
 def plan_keys(text: str) -> tuple[tuple[str, str], ...]:
-    """Key and value of a job's spec (`core.sameness`), as a reader of the plan would write them."""
+    """Key and value of a job's spec (`core.runs.sameness`), as a reader of the plan would write them."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -18,8 +18,8 @@ from migctl.core.runs.record import Action, Record
 from migctl.core.runs.steps import Chain, chain
 from migctl.engine.codes import CodeReading, note_code
 from migctl.engine.execute import Executor, Outcome
-from migctl.engine.gpumode.heldmachine import HeldMachine, stepped_back
-from migctl.engine.gpumode.holding import Patience, Vigil, sight
+from migctl.engine.holders.heldmachine import HeldMachine, stepped_back
+from migctl.engine.holders.holding import Patience, Vigil, sight
 from migctl.engine.launch import LaunchPad, unit_name
 from migctl.engine.mpsdaemons import start_daemons, stop_daemon_of, stop_daemons
 from migctl.engine.observe import Look, look

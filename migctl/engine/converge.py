@@ -20,9 +20,9 @@ from migctl.engine.apply import Workshop, read_only
 from migctl.engine.claiming import claim
 from migctl.engine.decide import Decision, consider
 from migctl.engine.failed_gpus import real_failure
-from migctl.engine.gpumode.idleness import hold_machine
 from migctl.engine.gpumode.mode import to_enable, turn_on
 from migctl.engine.gpumode.services import recover_services
+from migctl.engine.holders.idleness import hold_machine
 from migctl.engine.launch import launch_pad
 from migctl.engine.mpsdaemons import mps_notices
 from migctl.engine.observe import Look, boot, check_source

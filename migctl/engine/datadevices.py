@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from migctl.core.choices import Storage
-from migctl.core.cpu.storage import DataDevice, data_paths, together
 from migctl.core.plan import Plan
+from migctl.core.storage import DataDevice, data_paths, together
 from migctl.host.storage import device_behind
 from migctl.runtimes.api import Runtime
 

@@ -16,8 +16,8 @@ from migctl.engine.apply import Workshop
 from migctl.engine.drift import taken_over
 from migctl.engine.gpumode.mode import restore
 from migctl.engine.gpumode.services import recover_services
+from migctl.engine.holders.machinehold import MachineHold
 from migctl.engine.lockwaits import MACHINE_S
-from migctl.engine.machinehold import MachineHold
 from migctl.engine.observe import boot, check_source
 from migctl.engine.queueing.queued import take_out
 from migctl.engine.queueing.supervisor import turn_wait_s, wake

@@ -16,8 +16,8 @@ from migctl.core.others.holders import Purpose
 from migctl.core.runs.events import Event, Moment, StepEvent
 from migctl.core.runs.record import Action, JobState, Ownership, Record
 from migctl.core.runs.steps import Chain
-from migctl.engine.gpumode.holding import Patience, makes_nothing
 from migctl.engine.halt import Halt
+from migctl.engine.holders.holding import Patience, makes_nothing
 from migctl.engine.particulars import known, owned_by, profile_of, unit_of
 from migctl.errors import HostError, Interrupted, MigctlError, PlanError
 from migctl.nvml.driver import Driver

@@ -16,7 +16,7 @@ from migctl.core.runs.sameness import digest, spec
 from migctl.core.runs.steps import chain
 from migctl.engine.apply import Workshop
 from migctl.engine.claiming import claim
-from migctl.engine.gpumode.idleness import hold_machine
+from migctl.engine.holders.idleness import hold_machine
 from migctl.engine.lockwaits import MACHINE_S
 from migctl.engine.observe import Look, check_source
 from migctl.engine.queueing.queued import waiting

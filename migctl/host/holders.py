@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from migctl.core.cpu.procstat import Stat, parse_stat
 from migctl.core.others.cgroups import cgroup_paths, container_of, service_of, slurm_job_of
 from migctl.core.others.holders import DeviceNode, Holder, KernelModule, Sighting
+from migctl.core.others.procstat import Stat, parse_stat
 
 _KERNEL_THREAD: Final = 0x00200000
 """PF_KTHREAD of the kernel's include/linux/sched.h: such a process has no files."""

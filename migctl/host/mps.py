@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from migctl.core.gpu.mps import LOGS, PIPES
 from migctl.errors import HostError
 from migctl.programs import find_program
 
@@ -137,8 +138,8 @@ class MpsDaemon:
         kept = {name: value for name, value in self._environ.items() if not name.startswith(("CUDA_", "NVIDIA_"))}
         own = {
             "CUDA_VISIBLE_DEVICES": self._gpu_uuid,
-            "CUDA_MPS_PIPE_DIRECTORY": str(self.pipes),
-            "CUDA_MPS_LOG_DIRECTORY": str(self.folder / "log"),
+            PIPES: str(self.pipes),
+            LOGS: str(self.folder / "log"),
         }
         try:
             return subprocess.run(

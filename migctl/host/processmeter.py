@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from migctl.core.cpu.procstat import parse_stat
+from migctl.core.others.procstat import parse_stat
 from migctl.core.seeing.counters import ProcessCounters
 from migctl.host.keptfile import KeptFile, read_once
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from migctl.core.cpu.cpuset import CpuSet
-from migctl.core.cpu.procstat import parse_stat
+from migctl.core.others.procstat import parse_stat
 from migctl.errors import HostError
 
 

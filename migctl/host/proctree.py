@@ -8,7 +8,7 @@ from pathlib import Path
 
 from migctl.core.cpu.cpuset import CpuSet
 from migctl.core.cpu.pinning import Process, Thread
-from migctl.core.cpu.procstat import Stat, parse_stat
+from migctl.core.others.procstat import Stat, parse_stat
 
 _ROOT = Path("/")
 

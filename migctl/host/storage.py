@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migctl.core.choices import Storage
-from migctl.core.cpu.storage import DataDevice
+from migctl.core.storage import DataDevice
 
 _ROOT = Path("/")
 _DEEPEST = 8

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from migctl.core.cpu.procstat import parse_stat
+from migctl.core.others.procstat import parse_stat
 from migctl.core.seeing.readings import Stranger
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from migctl.core.cpu.procstat import parse_stat
+from migctl.core.others.procstat import parse_stat
 
 Activation = Literal["immediate", "in-use", "reset-required", "not-supported"]
 Effect = Literal["error", "die", "hang", "pretend", "misplace"]

@@ -1,4 +1,4 @@
-"""Keys that a plan may not use, or not yet: why, and what to do instead."""
+"""Keys that a plan may not use: why, and what to do instead."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def share_script(group: Group, own: frozenset[str], *, limited: bool) -> str:
 
 
 def _workers(group: Group) -> str:
-    """The rule of `core.workers.num_workers` in shell arithmetic."""
+    """The rule of `core.cpu.workers.num_workers` in shell arithmetic."""
     job = group.first
     if job.num_workers is not None:
         return str(job.num_workers)

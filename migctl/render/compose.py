@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from migctl.core.allocation import Assignment
-from migctl.core.cluster.keytable import Lost
+from migctl.core.keytable import Lost
 from migctl.core.plan import Job, Volume
 from migctl.core.queueing.rounds import Rounds
 from migctl.core.yaml_text import Noted, Value, document

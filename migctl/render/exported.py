@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from migctl.core.allocation import Assignment
-from migctl.core.cluster.keytable import Lost
 from migctl.core.handover import environment, resolve, shm_size_bytes, writable_places
+from migctl.core.keytable import Lost
 from migctl.core.plan import Job, Plan, Port
 
 _MIG_UUID = "MIGCTL_MIG_UUID"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from migctl.core.cluster.keytable import Lost
 from migctl.core.gpu.mig import Gpu, profile_order
+from migctl.core.keytable import Lost
 from migctl.core.queueing.rounds import Rounds
 from migctl.core.yaml_text import Value, document
 from migctl.render.exported import Exporter, heading

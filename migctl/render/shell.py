@@ -7,7 +7,7 @@ from math import ceil
 
 from migctl.core.allocation import Assignment
 from migctl.core.choices import RuntimeName
-from migctl.core.cluster.keytable import Lost
+from migctl.core.keytable import Lost
 from migctl.core.plan import Job, Volume
 from migctl.core.queueing.rounds import Rounds
 from migctl.render.exported import Exporter, argv, handed, heading, published, resolved, shm, size

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migctl.core.cpu.cpuset import CpuSet
-from migctl.core.cpu.procstat import Stat, parse_stat
+from migctl.core.others.procstat import Stat, parse_stat
 
 PROC = Path("/proc")
 

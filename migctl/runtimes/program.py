@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from migctl.core.cpu.procstat import parse_stat
+from migctl.core.others.procstat import parse_stat
 from migctl.errors import HostError, PlanError, Where
 
 _OF_THE_SHELL = ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "PYTHONPATH")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from migctl import planfile
-from migctl.core.cluster.keytable import JOB_KEYS, PLAN_KEYS, Partly, Row, Support, Target, Told
+from migctl.core.keytable import JOB_KEYS, PLAN_KEYS, Partly, Row, Support, Target, Told
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "The part of the GPU": ("profile", "memory", "slices", "instance", "gpu", "mps", "per_instance"),

@@ -9,8 +9,8 @@ from migctl import planfile
 from migctl.core.allocate import allocate
 from migctl.core.cluster.clusterjobs import Node, groups
 from migctl.core.cluster.clusterturns import Turn, turns
-from migctl.core.cluster.keytable import Target, lost
 from migctl.core.cpu.topology import uniform_topology
+from migctl.core.keytable import Target, lost
 from migctl.core.machine import Machine
 from migctl.core.plan import Plan
 from migctl.core.queueing.rounds import Rounds, rounds

@@ -8,10 +8,10 @@ import pytest
 
 from migctl.core.allocate import allocate
 from migctl.core.choices import RuntimeName, Storage
-from migctl.core.cpu.storage import DataDevice, data_paths, together
 from migctl.core.cpu.topology import uniform_topology
 from migctl.core.machine import Machine
 from migctl.core.plan import Job, Plan, Volume
+from migctl.core.storage import DataDevice, data_paths, together
 from migctl.nvml.models import board_gpu, parse_boards
 
 READ = Volume("/data", "/mnt/imagenet", read_only=True)

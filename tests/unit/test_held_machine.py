@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from migctl.engine.gpumode.heldmachine import HeldMachine
+from migctl.engine.holders.heldmachine import HeldMachine
 from migctl.errors import Busy
 
 

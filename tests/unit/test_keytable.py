@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from migctl.core.cluster.keytable import JOB_KEYS, PLAN_KEYS, Partly, Target, Told, Unsupported, lost
+from migctl.core.keytable import JOB_KEYS, PLAN_KEYS, Partly, Target, Told, Unsupported, lost
 from migctl.planfile import models
 from tests.support import exports
 

@@ -70,7 +70,7 @@ def test_the_schema_points_only_at_what_it_holds() -> None:
 
 @pytest.mark.parametrize("key", JOB)
 def test_a_list_of_mappings_of_lists_is_no_value_of_any_key(key: str) -> None:
-    """No key takes everything silently: it is refused as a value, or as not available yet."""
+    """No key takes everything silently: it is refused as a value."""
     with pytest.raises(Problems) as caught:
         planfile.loads(f"jobs: {{a: {{image: i, {key}: [{{q: [w]}}]}}}}", "p.yaml", Path("/nowhere"), {})
 

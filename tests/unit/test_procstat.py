@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from migctl.core.cpu.procstat import parse_stat
+from migctl.core.others.procstat import parse_stat
 
 FIELDS = "S 7 8 9 0 -1 2097152 1 2 3 4 100 20 3 1 20 0 1 0 5000 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 17 5 0 0"
 

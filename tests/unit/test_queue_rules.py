@@ -465,7 +465,7 @@ def test_ten_thousand_jobs_take_time_in_proportion() -> None:
             best = min(best, time.process_time() - began)
         return best
 
-    # The bound of 20 ms is the benchmark's (scripts/bench/queue.py); here only that no part of it is quadratic, wherever it runs.
+    # The bound of 20 ms is the benchmark's (scripts/bench/queueing.py); here only that no part of it is quadratic.
     assert seconds(10_000) < 30 * seconds(1_000)
 
 

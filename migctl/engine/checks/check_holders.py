@@ -8,8 +8,8 @@ from migctl.core.gpu.mig import Gpu
 from migctl.core.others.holders import Purpose, Sighting, advice, held_by, service_commands, unseen
 from migctl.core.others.services import start_order
 from migctl.core.views.findings import Finding, Level
-from migctl.engine.gpumode.holding import sights
 from migctl.engine.gpumode.services import left_stopped
+from migctl.engine.holders.holding import sights
 from migctl.engine.session import Session
 from migctl.host.sudo import sudo_line
 

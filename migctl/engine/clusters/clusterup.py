@@ -13,7 +13,7 @@ from migctl.core.cluster.clusterchoice import Choice, check_needs, choose
 from migctl.core.cluster.clusterrun import ClusterJob, ClusterRun
 from migctl.core.cluster.clusters import EngineName
 from migctl.core.cluster.clusterturns import Turn, behind
-from migctl.core.cluster.keytable import Target, lost
+from migctl.core.keytable import Target, lost
 from migctl.core.plan import Job, Plan
 from migctl.core.runs.record import JobState
 from migctl.core.runs.run import Run

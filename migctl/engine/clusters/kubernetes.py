@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class KubernetesEngine:
-    """Implements `engine.cluster.ClusterEngine`."""
+    """Implements `engine.clusters.cluster.ClusterEngine`."""
 
     look_s = 2.0
     keeps_order = False

@@ -11,7 +11,7 @@ from migctl.core.cluster.slurmsite import Site, gres_type, node_share, whole_typ
 from migctl.core.cluster.slurmsizes import offers, sized
 from migctl.core.gpu.mig import Gpu
 from migctl.core.plan import ByProfile, Job, Plan
-from migctl.errors import DoesNotFit, Notice
+from migctl.errors import DoesNotFit
 from migctl.nvml.models import board_gpu, boards, resolve_board
 
 _GRES_OPTIONS = ("--gres", "--gpus", "-G", "--gpus-per-node", "--gpus-per-task")
@@ -24,7 +24,6 @@ class Placed:
     plan: Plan
     """With every profile by name and its type in `slurm.gres`."""
     node: Node
-    notices: tuple[Notice, ...] = ()
 
 
 def placed(plan: Plan, site: Site) -> Placed:
@@ -54,7 +53,8 @@ def placed(plan: Plan, site: Site) -> Placed:
         threads_per_core=share.threads_per_core,
         slices=share.slices,
     )
-    return Placed(plan, node, tuple(_too_many_cores(plan.jobs, site, partition)))
+    _check_cores(plan.jobs, site, partition)
+    return Placed(plan, node)
 
 
 def _types(plan: Plan, site: Site) -> dict[str, str]:
@@ -77,11 +77,11 @@ def _whole(plan: Plan, site: Site) -> str:
     return whole_type(site, plan.slurm.partition, plan.place("strategy") or plan.jobs[0].place("profile"))
 
 
-def _too_many_cores(jobs: Sequence[Job], site: Site, partition: str | None) -> list[Notice]:
+def _check_cores(jobs: Sequence[Job], site: Site, partition: str | None) -> None:
     most = max((node.cores for node in site.within(partition)), default=0)
     over = next((job for job in jobs if job.cpus is not None and most and job.cpus > most), None)
     if over is None:
-        return []
+        return
     raise DoesNotFit(
         "slurm-never-fits",
         f"job {over.name} asks for {over.cpus} cores, and no node with GPUs that it could get has more than {most}",

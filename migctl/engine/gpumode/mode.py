@@ -14,8 +14,8 @@ from migctl.core.plan import Plan
 from migctl.core.runs.events import NoteEvent
 from migctl.core.runs.run import Run
 from migctl.engine.apply import Workshop
-from migctl.engine.gpumode.holding import explained
-from migctl.engine.gpumode.idleness import PASSING_S, wait_until_idle
+from migctl.engine.holders.holding import explained
+from migctl.engine.holders.idleness import PASSING_S, wait_until_idle
 from migctl.errors import HostError, Interrupted, MigctlError, Notice
 from migctl.nvml.refusals import is_in_use, is_outstanding
 

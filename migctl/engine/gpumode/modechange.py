@@ -13,10 +13,10 @@ from migctl.core.gpu.selection import select_gpus
 from migctl.core.others.holders import STOP_SERVICES, Purpose, Sighting, advice, held_by, service_commands
 from migctl.core.plan import GpuSelector
 from migctl.core.runs.events import Event, NoteEvent
-from migctl.engine.gpumode.heldmachine import HeldMachine
-from migctl.engine.gpumode.holding import explained, holders_data, sight
-from migctl.engine.gpumode.idleness import PASSING_S, at_work, hold_machine, wait_until_idle
 from migctl.engine.gpumode.services import recover_services, running_services, services_stopped
+from migctl.engine.holders.heldmachine import HeldMachine
+from migctl.engine.holders.holding import explained, holders_data, sight
+from migctl.engine.holders.idleness import PASSING_S, at_work, hold_machine, wait_until_idle
 from migctl.engine.observe import boot
 from migctl.engine.rights import require_mode
 from migctl.engine.session import Session

@@ -22,7 +22,7 @@ from migctl.core.runs.record import JobState, Record, StoppedBy
 from migctl.core.runs.run import Run
 from migctl.engine.apply import Workshop
 from migctl.engine.claiming import claim
-from migctl.engine.gpumode.idleness import hold_machine
+from migctl.engine.holders.idleness import hold_machine
 from migctl.engine.lockwaits import TURN_MACHINE_S, TURN_RUN_S
 from migctl.engine.mpsdaemons import stop_daemons
 from migctl.engine.observe import Look

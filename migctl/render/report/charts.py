@@ -163,11 +163,6 @@ def _runs(values: Sequence[Column]) -> list[tuple[int, list[float]]]:
     return found
 
 
-def numbers_of(chart: Chart) -> str:
-    """A chart in words, for formats without pictures."""
-    return f"{chart.title}: mean {chart.written(chart.numbers.mean)}, max {chart.written(chart.numbers.most)}"
-
-
 def panels(frame: Frame, job: str, attempt: ReportAttempt | None) -> Markup | None:
     """All charts of a job; `None` where nothing was measured of it."""
     found = charts(frame, job, attempt)

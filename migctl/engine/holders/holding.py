@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 from migctl.core.gpu.mig import Gpu
 from migctl.core.others.holders import STOP_SERVICES, DeviceNode, Purpose, Sighting, advice, held_by
-from migctl.engine.gpumode.heldmachine import HeldMachine
 from migctl.engine.halt import Halt
+from migctl.engine.holders.heldmachine import HeldMachine
 from migctl.engine.session import Session
 from migctl.errors import Busy, HostError, Interrupted, MigctlError
 from migctl.host.endings import Ending, wait_for_an_end

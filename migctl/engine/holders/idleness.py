@@ -15,8 +15,8 @@ from migctl.core.others.services import Role
 from migctl.core.runs.events import Event, NoteEvent
 from migctl.core.runs.observed import Observed
 from migctl.core.words import counted
-from migctl.engine.gpumode.heldmachine import HeldMachine, stepped_back
-from migctl.engine.gpumode.holding import Vigil, holders_data, sight
+from migctl.engine.holders.heldmachine import HeldMachine, stepped_back
+from migctl.engine.holders.holding import Vigil, holders_data, sight
 from migctl.engine.observe import boot, owners
 from migctl.engine.session import Session
 from migctl.errors import Busy, Interrupted

@@ -1,0 +1,1 @@
+"""Who keeps a GPU or the machine to himself, and how long one waits for that."""
