@@ -19,6 +19,10 @@ from migctl.errors import MigctlError
 ASKED: Final = "_MIGCTL_COMPLETE"
 """Set by the shells' scripts; the name is Typer's, made of the program's."""
 
+_FORGETTING: Final = ("rm",)
+"""These take only runs that are undone."""
+_LOOKING_BACK: Final = ("history", "logs", "report", *_FORGETTING)
+
 Completer = Callable[[str], list[str]]
 """From the beginning of a word to the words that it can become; Typer leaves out those that begin otherwise."""
 
@@ -63,13 +67,20 @@ def _quietly(names: Completer) -> Completer:
     return complete
 
 
-def _records() -> dict[str, list[str]]:
-    """Run → its jobs."""
+def _records() -> dict[str, tuple[str, ...]]:
+    """Run → its jobs, those that wait too; runs that are undone only for the commands that look back."""
     from migctl.engine.session import Session
+    from migctl.engine.targets import job_names
 
+    command = command_on_line(os.environ)
     session = Session(environ=dict(os.environ), root=Path("/"))
     with session.ledger(write=False) as ledger:
-        return {run.name: [record.job for record in ledger.records(run.name)] for run in ledger.runs()}
+        runs = [
+            run
+            for run in ledger.runs(ended=command in _LOOKING_BACK)
+            if run.ended_at is not None or command not in _FORGETTING
+        ]
+        return {run.name: job_names(ledger, run.name) for run in runs}
 
 
 def _runs(incomplete: str) -> list[str]:  # noqa: ARG001 -- as above

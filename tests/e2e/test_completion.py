@@ -14,7 +14,8 @@ import pytest
 
 from tests.support.program import Program
 
-PLAN = "runtime: process\nname: night\njobs: {sweep: {profile: 1g.5gb, command: [sleep, '600'], replicas: 2}}\n"
+PLAN = "runtime: process\nname: night\njobs: {sweep: {profile: 1g.5gb, command: [sleep, '600'], replicas: 2}, late: {profile: 7g.40gb, command: [sleep, '1']}}\n"
+OVER = "runtime: process\nname: yesterday\njobs: {old: {profile: 1g.5gb, command: ['true']}}\n"
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +29,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     script.chmod(0o755)
     here.environ["PATH"] = f"{folder}/bin:{os.environ['PATH']}"
     here.environ["HOME"] = str(folder)
+    here.plan(OVER, "yesterday.yaml")
+    here.run("up", "yesterday.yaml", "--wait").ended(0)
+    here.run("down", "yesterday").ended(0)
     here.plan(PLAN)
     here.up()
     yield here
@@ -57,9 +61,13 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 OFFERED = [
     ("migctl sta", {"status"}, set()),
-    ("migctl status ", {"night"}, {"sweep-1"}),
-    ("migctl logs ", {"night", "sweep-1", "sweep-2"}, {"status"}),
-    ("migctl stop night/", {"night/sweep-1", "night/sweep-2"}, {"night"}),
+    ("migctl status ", {"night"}, {"sweep-1", "yesterday"}),
+    ("migctl logs ", {"night", "sweep-1", "sweep-2", "yesterday"}, {"status"}),
+    ("migctl stop night/", {"night/sweep-1", "night/sweep-2", "night/late"}, {"night"}),
+    ("migctl stop ", {"night", "late"}, {"yesterday"}),
+    ("migctl report ", {"night", "yesterday"}, set()),
+    ("migctl history ", {"night", "yesterday"}, set()),
+    ("migctl rm ", {"yesterday"}, {"night"}),
     ("migctl plan --on h100", {"h100-sxm5-80gb"}, {"a100-40gb"}),
     ("migctl run --profile 3", {"3g.20gb"}, {"3g.40gb", "1g.5gb"}),
     ("migctl export ", {"compose", "slurm", "kubernetes", "shell", "mig-parted"}, {"night"}),
