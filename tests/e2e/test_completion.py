@@ -14,7 +14,12 @@ import pytest
 
 from tests.support.program import Program
 
-PLAN = "runtime: process\nname: night\njobs: {sweep: {profile: 1g.5gb, command: [sleep, '600'], replicas: 2}, late: {profile: 7g.40gb, command: [sleep, '1']}}\n"
+PLAN = """runtime: process
+name: night
+jobs:
+  sweep: {profile: 1g.5gb, command: [sleep, '600'], replicas: 2}
+  late: {profile: 7g.40gb, command: [sleep, '1']}
+"""
 OVER = "runtime: process\nname: yesterday\njobs: {old: {profile: 1g.5gb, command: ['true']}}\n"
 
 
