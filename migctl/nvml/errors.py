@@ -82,7 +82,7 @@ _KINDS: Final[dict[int, tuple[type[HostError | Busy], str, str, str | None]]] = 
         HostError,
         "reset-required",
         "the GPU must be reset first",
-        "nvidia-smi --gpu-reset, or reboot",
+        "migctl mode enable (or disable) with --reset, or reboot",
     ),
     Code.NOT_READY: (HostError, "gpu-not-ready", "the GPU is not ready yet", "repeat the command in a moment"),
     Code.UNKNOWN: (

@@ -218,6 +218,13 @@ def hidden_error(gpu: Gpu) -> HostError:
     )
 
 
+def pending_advice(gpu: Gpu) -> str:
+    """The command that brings an outstanding change of the MIG mode into force."""
+    assert gpu.mig is not None
+    word = "enable" if gpu.mig.pending else "disable"
+    return f"sudo migctl mode {word} --gpu {gpu.index} --reset (in a virtual machine: reboot it)"
+
+
 def mode_error(gpu: Gpu) -> HostError:
     """Why a GPU with MIG cannot hold instances now: its mode is off, or a change is outstanding."""
     assert gpu.mig is not None
@@ -228,7 +235,7 @@ def mode_error(gpu: Gpu) -> HostError:
             f"GPU {gpu.index}: MIG mode is still {'on' if gpu.mig.current else 'off'}, and will be {word} only after a "
             "GPU reset or a reboot",
             where=f"GPU {gpu.index}",
-            hint=f"free the GPU, then: sudo nvidia-smi --gpu-reset -i {gpu.index}   (in a virtual machine: reboot it)",
+            hint=pending_advice(gpu),
         )
     return HostError(
         "mig-mode-off",

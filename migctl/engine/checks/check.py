@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from migctl.core.choices import RuntimeName
+from migctl.core.gpu.layout import pending_advice
 from migctl.core.gpu.mig import Gpu
 from migctl.core.plan import Plan
 from migctl.core.views.findings import Finding, Level
@@ -147,8 +148,7 @@ def _gpu(gpu: Gpu, as_root: str) -> Iterator[Finding]:
             level=Level.FAILURE,
             message=f"{name}: MIG mode is {_mode(gpu.mig.current)}, pending {_mode(gpu.mig.pending)}: "
             "that needs a GPU reset or a reboot",
-            hint=f"sudo migctl mode {'enable' if gpu.mig.pending else 'disable'} --gpu {gpu.index} --reset "
-            "(in a virtual machine: reboot it)",
+            hint=pending_advice(gpu),
         )
         return
     if not gpu.mig.current:
