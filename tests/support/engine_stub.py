@@ -2,7 +2,8 @@
 
 What it decides is how a container gets its GPU, after moby's daemon/devices.go and daemon/devices_nvidia_linux.go: by runtime, by a
 named or unnamed device driver, by CDI. A container is a real process in a root of its own, whose /dev gets exactly the nodes that
-the chosen way brings, so that a look inside finds what it would find in a container. What it does not know is refused.
+the chosen way brings, so that a look inside finds what it would find in a container. What it does not know is refused, and
+so is a setting that it does not act on, unless its value asks for nothing (`stub_process`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from socketserver import ThreadingMixIn, UnixStreamServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.support import stub_process
 from tests.support.engines import missing
+from tests.support.stub_process import SettingRefusedError
 
 # What Docker's API takes, on purpose not taken from what `podman_create` translates: one list must not excuse the other.
 CREATE = {
@@ -64,12 +67,8 @@ class NoAnswerError(Exception):
     """The connection ends."""
 
 
-class EngineRefusedError(Exception):
+class EngineRefusedError(SettingRefusedError):
     """An answer with this status."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass(kw_only=True)
@@ -138,13 +137,12 @@ class StubEngine:
                 about = {"Runtimes": {name: {"path": name} for name in self.runtimes}, "CgroupDriver": "cgroupfs"}
                 return 200, {**about, "CgroupVersion": "2", "SecurityOptions": ["name=seccomp"], **dirs, **self.info}
             case ("GET", "images", *name, "json") if unquote("/".join(name)) in ("busybox:latest", IMAGE):
-                config = {"Env": ["PATH=/bin"], "Cmd": ["sh"], "Labels": None}
                 return 200, {
                     "Id": IMAGE,
                     "RepoTags": ["busybox:latest"],
                     "Architecture": "amd64",
                     "Os": "linux",
-                    "Config": config,
+                    "Config": stub_process.IMAGE_CONFIG,
                 }
             case ("GET", "images", *name, "json"):
                 raise EngineRefusedError(404, f"No such image: {unquote('/'.join(name))}")
@@ -206,11 +204,12 @@ class StubEngine:
                 raise EngineRefusedError(400, f"unknown fields: {sorted(set(request) - REQUEST)}")
             if request["Count"] and request["DeviceIDs"]:
                 raise EngineRefusedError(400, "cannot set both Count and DeviceIDs on device request")
+        stub_process.check(body)
         handle = f"{len(self.containers) + 1:064x}"
         self.containers[handle] = {
             "Id": handle,
             "Name": f"/{name}",
-            "Config": {"Labels": body["Labels"], "Env": body["Env"], "Cmd": body["Cmd"]},
+            "Config": stub_process.merged(body),
             "HostConfig": {"CpusetCpus": body["HostConfig"]["CpusetCpus"], **body["HostConfig"]},
             "State": {"Status": "created", "Running": False, "Pid": 0, "ExitCode": 0, "Error": ""},
         }
@@ -239,9 +238,9 @@ class StubEngine:
             case ("POST", "stop"):
                 if process is None or process.poll() is not None:
                     return 304, None
-                process.terminate()
+                process.send_signal(stub_process.stop_signal(one["Config"]))
                 try:
-                    process.wait(float(query.get("t", ["10"])[0]))
+                    process.wait(float(query.get("t", [one["Config"].get("StopTimeout") or 10])[0]))
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
@@ -259,11 +258,18 @@ class StubEngine:
 
     def _start(self, one: dict[str, Any]) -> None:
         try:
-            nodes = self._nodes(one)
-        except EngineRefusedError as refusal:
+            process = self._begin(one)
+        except SettingRefusedError as refusal:
             one["State"] |= {"ExitCode": 128, "Error": str(refusal)}
             raise
+        self.processes[one["Id"]] = process
+        one["State"] = {"Status": "running", "Running": True, "Pid": process.pid, "ExitCode": 0, "Error": ""}
+
+    def _begin(self, one: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        nodes = self._nodes(one)
         root = self.home / one["Id"]
+        # Begun anew where a start was refused.
+        shutil.rmtree(root, ignore_errors=True)
         (root / "bin").mkdir(parents=True)
         for applet in ("sleep", "sh"):
             shutil.copy(shutil.which("busybox") or "busybox", root / "bin" / applet)
@@ -271,18 +277,8 @@ class StubEngine:
             path = root / inside.lstrip("/")
             path.parent.mkdir(parents=True, exist_ok=True)
             os.mknod(path, stat.S_IFCHR | 0o666, number)
-        cpus = {int(cpu) for cpu in one["HostConfig"]["CpusetCpus"].split(",")}
-        process = subprocess.Popen(
-            ["taskset", "-c", ",".join(map(str, cpus)), "chroot", str(root), *one["Config"]["Cmd"]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        # taskset and chroot become the command by execve; the answer comes when they have.
-        while process.poll() is None and Path(f"/proc/{process.pid}/root").readlink() != root:
-            threading.Event().wait(0.005)
-        self.processes[one["Id"]] = process
-        one["State"] = {"Status": "running", "Running": True, "Pid": process.pid, "ExitCode": 0, "Error": ""}
+            path.chmod(0o666)  # whatever the umask is
+        return stub_process.begin(root, one["Config"], one["HostConfig"])
 
     def _nodes(self, one: Mapping[str, Any]) -> dict[str, int]:
         """Path in the container → device number, as the way of this engine brings them."""
@@ -364,7 +360,7 @@ def serving(engine: StubEngine) -> Iterator[str]:
                 status, answer = engine.answer(self.command, split.path, parse_qs(split.query), body)
             except NoAnswerError:
                 return
-            except EngineRefusedError as refusal:
+            except SettingRefusedError as refusal:
                 status, answer = refusal.status, {"message": str(refusal)}
             data = b"" if answer is None else json.dumps(answer).encode()
             self.send_response(status)
