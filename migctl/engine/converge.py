@@ -58,6 +58,7 @@ class UpResult:
     def view(self) -> UpView:
         """What is told of it."""
         made = self.decision
+        never = set(made.wave.never) if made.wave is not None else set[str]()
         return UpView(
             run=self.run,
             records=self.records,
@@ -66,7 +67,8 @@ class UpResult:
             taken_out=made.taken_out,
             changed=made.difference.changed,
             removed=made.difference.removed,
-            waits=made.waits,
+            waits={job: why for job, why in made.waits.items() if job not in never},
+            never={job: why for job, why in made.waits.items() if job in never},
             notices=self.notices,
         )
 

@@ -51,6 +51,8 @@ def up_text(view: UpView, style: Style, *, simulated: str, quiet: bool, next_ste
             lines.append(f"{what}: {', '.join(clean(name, style) for name in names)}")
     for line in waits_by_reason(view.waits, style):
         lines += hang("waiting:", line, style)
+    for line in waits_by_reason(view.never, style):
+        lines += hang("stopped:", line, style)
     lines += next_steps
     if view.notices:
         lines += ["", *notice_lines(view.notices, style)]
@@ -82,6 +84,7 @@ def up_json(view: UpView) -> dict[str, object]:
         "kept": list(view.kept),
         "taken_out": list(view.taken_out),
         "waiting": [{"name": job, "reason": why} for job, why in view.waits.items()],
+        "never": [{"name": job, "reason": why} for job, why in view.never.items()],
         "changed": list(view.changed),
         "removed": list(view.removed),
         "jobs": [

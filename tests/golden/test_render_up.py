@@ -78,3 +78,13 @@ def test_each_outcome_of_up_says_what_was_done_and_what_was_not(golden: Callable
             text = up_text(view, PLAIN, simulated="", quiet=quiet)
             told.append(f"## {case.heading}{', quiet' if quiet else ''}\n{text}")
     golden("render/up", "\n".join(told))
+
+
+def test_a_job_that_will_not_run_is_not_said_to_wait() -> None:
+    view = UpView(run=RUN, records=RECORDS, kept=("b",), never={"d": "will not run: b, which it needs, failed"})
+
+    told = up_text(view, PLAIN, simulated="", quiet=False)
+
+    assert told.startswith("night: nothing started; not run again: b (failed)\n")
+    assert "stopped: d: will not run: b, which it needs, failed\n" in told
+    assert "waiting" not in told

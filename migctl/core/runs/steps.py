@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from migctl.core.runs.record import Action, Record
+from migctl.core.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ def sentence(step: Step, record: Record | None) -> str:
         case Action.CREATE_CONTAINER:
             return f"{step.job}: create its {container}" + (f" on CPUs {record.cpus}" if record is not None else "")
         case Action.START:
-            return f"{step.job}: start" + (f" with {record.num_workers} workers" if record is not None else "")
+            return f"{step.job}: start" + (
+                f" with {counted(record.num_workers, 'worker')}" if record is not None else ""
+            )
         case Action.STOP:
             return f"{step.job}: stop"
         case Action.REMOVE_CONTAINER:

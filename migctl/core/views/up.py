@@ -27,4 +27,6 @@ class UpView:
     """Jobs that the plan no longer has."""
     waits: Mapping[str, str] = field(default_factory=dict)
     """Jobs that wait in the queue, and why."""
+    never: Mapping[str, str] = field(default_factory=dict)
+    """Jobs of the queue that will not run unless others are run again, and why."""
     notices: tuple[Notice, ...] = ()
