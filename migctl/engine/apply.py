@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from migctl.core.others.holders import Purpose, Sighting
 from migctl.core.runs.events import Event, NoteEvent
 from migctl.core.runs.ownership import in_doubt
 from migctl.core.runs.reconcile import steps_down
-from migctl.core.runs.record import Action, Record
+from migctl.core.runs.record import Action, JobState, Record
 from migctl.core.runs.steps import Chain, chain
 from migctl.engine.codes import CodeReading, note_code
 from migctl.engine.execute import Executor, Outcome
@@ -176,10 +176,21 @@ class Workshop:
                     if not self.session.simulated:
                         # Also for a unit that somebody removed by hand: what lay beside it would name a device that is gone.
                         self.runtime.leave(record.container_name or unit_name(record))
+                    self._close(record)
                     self.ledger.drop(record.run, name)
                 except MigctlError as error:
                     errors[name] = error
         return replace(outcome, errors=errors)
+
+    def _close(self, record: Record) -> None:
+        """What goes into the history has ended, also where an `up` that was killed had only written it down."""
+        if record.state.ended:
+            return
+        ended = replace(
+            record, state=JobState.STOPPED, reason="taken down before it began", revision=record.revision + 1
+        )
+        with suppress(MigctlError):  # a full disk keeps the state that it has; the job goes all the same
+            self.ledger.save([ended], durable=False)
 
     def stop(self, records: Mapping[str, Record], seen: Look, *, grace_s: float | None) -> Outcome:
         """End these jobs and keep everything else of them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 
+from migctl.nvml.simstate import SimState
 from tests.support.program import Program
 
 PLAN = """name: night
@@ -125,3 +126,23 @@ def test_status_says_when_a_run_is_expected_to_end_with_and_without_a_queue(prog
     first, second = queued["jobs"]
     assert abs(second["expected_end_at"] - first["started_at"] - 7200) < 60
     assert queued["expected_end_at"] == second["expected_end_at"]
+
+
+def test_an_attempt_that_a_killed_up_only_wrote_down_is_no_longer_starting_after_down(program: Program) -> None:
+    program.plan(PLAN)
+    state = SimState.create(program.simulator, "a100-40gb")
+    state.delays_s = {"create": 1.5}
+    state.save(program.simulator)
+    up = program.start("up")
+    deadline = time.monotonic() + 30
+    while not program.instances():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    up.kill()
+    up.communicate(timeout=60)
+
+    program.run("down", "night").ended(0)
+
+    (run,) = program.json("history", "night")["runs"]
+    assert {attempt["state"] for attempt in run["attempts"]} == {"stopped"}
+    assert program.instances() == []
