@@ -18,7 +18,12 @@ def logs(
     follow: Annotated[bool, Option("--follow", "-f", help="Go on until the jobs have ended.")] = False,
     tail: Annotated[int | None, Option("--tail", "-n", least=0, help="Only the last N lines of each.")] = None,
     since: Annotated[
-        str | None, Option("--since", metavar="T", help="Only what is younger: 10m, 2h, or a date.")
+        str | None,
+        Option(
+            "--since",
+            metavar="T",
+            help="Only what is younger: 10m, 2h, or a date. Lines of processes have no times: a log whole, or not at all.",
+        ),
     ] = None,
     timestamps: Annotated[bool, Option("--timestamps", "-t", help="Show times (containers).")] = False,
 ) -> None:

@@ -21,7 +21,7 @@ def problem(name: str) -> str | None:
     if len(name) > LONGEST:
         return f"has {len(name)} characters, {LONGEST} are allowed"
     if not _GOOD.fullmatch(name):
-        return "may hold only letters, digits, '_', '.' and '-', and starts with a letter or a digit"
+        return "may hold only letters (a-z, A-Z), digits, '_', '.' and '-', and starts with a letter or a digit"
     return None
 
 

@@ -35,7 +35,7 @@ def find_run(ledger: Ledger, word: str | None, folder: Path) -> Run:
         path = str((folder / word).resolve())
         found = by_name or next((run for run in runs if run.plan_path and run.plan_path == path), None)
         if found is None:
-            raise unknown_run(word, names)
+            raise _ended_run(ledger, word, path) or unknown_run(word, names)
         return found
     if len(runs) == 1:
         return runs[0]
@@ -81,7 +81,8 @@ def _one(ledger: Ledger, word: str, folder: Path) -> Target:
         raise PlanError("which-job", f"several runs have a job {word}: {listed}", hint=f"write {having[0].name}/{word}")
     if any(run.name == word for run in runs) or Path(word).suffix in {".yaml", ".yml"}:
         return Target(find_run(ledger, word, folder))
-    raise unknown_job(word, [name for run in runs for name in names[run.name]])
+    ended = None if slash else _ended_run(ledger, word, None)
+    raise ended or unknown_job(word, [name for run in runs for name in names[run.name]])
 
 
 def job_names(ledger: Ledger, run: str) -> tuple[str, ...]:
@@ -91,6 +92,23 @@ def job_names(ledger: Ledger, run: str) -> tuple[str, ...]:
     if not recorded and queue is None and (cluster := ledger.submissions.cluster(run)) is not None:
         return tuple(job.name for job in cluster.jobs)
     return tuple(dict.fromkeys((*(queue.names if queue is not None else ()), *recorded)))
+
+
+def _ended_run(ledger: Ledger, word: str, path: str | None) -> PlanError | None:
+    """Whoever names a run that was taken down shall not read that it never was."""
+    past = [run for run in ledger.runs(ended=True) if run.ended_at is not None]
+    run = next((r for r in past if r.name == word), None) or next(
+        (r for r in past if path and r.plan_path == path), None
+    )
+    if run is None:
+        return None
+    return PlanError(
+        "run-ended",
+        f"{run.name} was taken down: nothing of it is left but its history",
+        where=f"run {run.name}",
+        hint=f"migctl history {run.name}, migctl logs {run.name}, or migctl report {run.name}",
+        data={"run": run.name},
+    )
 
 
 def unknown_job(name: str, known: Sequence[str]) -> PlanError:

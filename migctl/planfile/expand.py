@@ -12,7 +12,7 @@ from migctl.core import names
 from migctl.planfile.compose_fields import variables
 from migctl.planfile.gpu_fields import positive
 from migctl.planfile.interpolation import Scope, fill
-from migctl.planfile.models import JOB_KEYS, JobModel
+from migctl.planfile.models import JOB_KEYS, PLAN_KEYS, JobModel
 from migctl.planfile.nodes import Mapping as MappingNode
 from migctl.planfile.nodes import Node, Scalar, Sequence, walk
 from migctl.planfile.problems import Refusal, Report
@@ -70,7 +70,7 @@ class _Read:
 
 def drafts(jobs: MappingNode, defaults: MappingNode | None, scope: Scope, report: Report) -> list[Draft]:
     """All jobs in the file's order; mistakes go to the report."""
-    base = known_entries(defaults, report, JOB_KEYS, in_job=True) if defaults is not None else {}
+    base = known_entries(defaults, report, JOB_KEYS, in_job=True, elsewhere=PLAN_KEYS) if defaults is not None else {}
     # With every job too; those that each job replaces would otherwise hide their mistakes.
     inherited = _read({key: value for key, value in base.items() if not _varies(value)}, scope, report)
     found: list[Draft] = []
@@ -142,7 +142,7 @@ def _entries(node: Node, origin: str, report: Report) -> dict[str, Node] | None:
             "write its keys below it, indented",
         )
         return None
-    return known_entries(node, report, JOB_KEYS, in_job=True)
+    return known_entries(node, report, JOB_KEYS, in_job=True, elsewhere=PLAN_KEYS)
 
 
 def _merged(base: Mapping[str, Node], own: Mapping[str, Node]) -> dict[str, Node]:

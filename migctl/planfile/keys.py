@@ -134,9 +134,13 @@ def is_extension(key: str) -> bool:
     return key.startswith("x-")
 
 
-def refusal(key: str, value: Node, *, in_job: bool, known: Iterable[str]) -> Reason | None:
+def refusal(
+    key: str, value: Node, *, in_job: bool, known: Iterable[str], elsewhere: Iterable[str] = ()
+) -> Reason | None:
     """Why an unknown key is refused; `None` for a value that changes nothing (`privileged: false`, `restart: "no"`)."""
     reason = (REFUSED_IN_JOB if in_job else REFUSED_IN_PLAN).get(key)
+    if reason is None and key in elsewhere:
+        return _misplaced(key, in_job=in_job)
     if reason is None:
         near = did_you_mean(key, known)
         shown = key if key.isprintable() and 0 < len(key) <= 60 else repr(key[:60])
@@ -151,3 +155,9 @@ def refusal(key: str, value: Node, *, in_job: bool, known: Iterable[str]) -> Rea
         if key == "restart" and value.text in ("no", "false"):
             return None
     return Reason(reason.id, reason.message.replace("{key}", key), reason.hint)
+
+
+def _misplaced(key: str, *, in_job: bool) -> Reason:
+    if in_job:
+        return Reason("unknown-key", f"{key} belongs to the plan, not to a job", "write it beside jobs")
+    return Reason("unknown-key", f"{key} belongs to a job", "write it under defaults or a job")

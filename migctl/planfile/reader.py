@@ -18,7 +18,7 @@ from migctl.planfile.checks import check
 from migctl.planfile.environment import Environments
 from migctl.planfile.expand import drafts
 from migctl.planfile.interpolation import Scope, fill
-from migctl.planfile.models import PLAN_KEYS, PlanModel
+from migctl.planfile.models import JOB_KEYS, PLAN_KEYS, PlanModel
 from migctl.planfile.mounts import Mounts
 from migctl.planfile.needs import resolved
 from migctl.planfile.nodes import Mapping as MappingNode
@@ -197,7 +197,7 @@ def _build(
 ) -> Plan:
     environments = Environments(folder, environ, report)
     scope = Scope(environ, {} if literal else environments.dotenv(), literal=literal)
-    entries = known_entries(root, report, PLAN_KEYS, in_job=False)
+    entries = known_entries(root, report, PLAN_KEYS, in_job=False, elsewhere=JOB_KEYS)
     jobs = _jobs(root, entries.pop("jobs", None), report)
     defaults = entries.pop("defaults", None)
     if defaults is not None and not isinstance(defaults, MappingNode):

@@ -19,15 +19,21 @@ from migctl.planfile.scalars import is_null
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def known_entries(node: MappingNode, report: Report, known: Iterable[str], *, in_job: bool) -> dict[str, Node]:
-    """The entries with a known key and a value; unknown keys go to the report, empty values count as absent."""
-    known = tuple(known)
+def known_entries(
+    node: MappingNode, report: Report, known: Iterable[str], *, in_job: bool, elsewhere: Iterable[str] = ()
+) -> dict[str, Node]:
+    """The entries with a known key and a value; unknown keys go to the report, empty values count as absent.
+
+    Args:
+        elsewhere: keys of a plan where these are a job's, and the other way round.
+    """
+    known, elsewhere = tuple(known), tuple(elsewhere)
     found: dict[str, Node] = {}
     for key, value in node.entries.items():
         if key in known:
             if not is_null(value):
                 found[key] = value
-        elif not is_extension(key) and (reason := refusal(key, value, in_job=in_job, known=known)):
+        elif not is_extension(key) and (reason := refusal(key, value, in_job=in_job, known=known, elsewhere=elsewhere)):
             report.error(reason.id, reason.message, node.keys[key].start, reason.hint)
     return found
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
+
 from migctl.nvml.simstate import SimState
 from tests.support.program import Program
 
@@ -126,6 +128,18 @@ def test_status_says_when_a_run_is_expected_to_end_with_and_without_a_queue(prog
     first, second = queued["jobs"]
     assert abs(second["expected_end_at"] - first["started_at"] - 7200) < 60
     assert queued["expected_end_at"] == second["expected_end_at"]
+
+
+@pytest.mark.parametrize("words", [("down", "night"), ("status", "night"), ("wait", "night")])
+def test_a_run_that_was_taken_down_is_not_said_to_have_never_been(program: Program, words: tuple[str, ...]) -> None:
+    program.plan(PLAN)
+    program.up()
+    program.run("down").ended(0)
+
+    told = program.run(*words).ended(2).told
+
+    assert "night was taken down" in told
+    assert "migctl history night" in told
 
 
 def test_an_attempt_that_a_killed_up_only_wrote_down_is_no_longer_starting_after_down(program: Program) -> None:

@@ -49,6 +49,7 @@ SYNTAX = (
 # Keys of the plan.
 PLAN = (
     ("nmae: x", "unknown-key", "1:1", "nmae is not a key of a plan", "did you mean name?"),
+    ("per_instance: 3", "unknown-key", "1:1", "per_instance belongs to a job", "under defaults or a job"),
     ("gpus: 2", "gpu-by-other-way", "1:1", "each job gets one instance", "write gpu"),
     ("services: {}", "compose-file", "1:1", "Compose file", "migctl import"),
     ("mig-configs: {}", "mig-parted-file", "1:1", "mig-parted", "migctl import"),
@@ -90,6 +91,7 @@ PLAN = (
 # Keys of a job, in the fourth line, from column 5 on.
 JOBS = (
     ("num_worker: 3", "unknown-key", 5, "num_worker is not a key of a job", "did you mean num_workers?"),
+    ("max_parallel: 3", "unknown-key", 5, "max_parallel belongs to the plan", "beside jobs"),
     ("env: {}", "unknown-key", 5, "env is not a key", "environment"),
     ("name: x", "unknown-key", 5, "its key under jobs", "jobs: {NAME: …}"),
     ("profile: 19", "bad-profile", 14, "profile must be like 1g.10gb, got 19", "migctl profiles"),
