@@ -337,9 +337,13 @@ def _no_log_yet(jobs: Sequence[str]) -> Busy:
 
 def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Whole lines without their newline; what a progress bar rewrites with carriage returns stays in the line."""
-    rest = b""
+    begun: list[bytes] = []  # joined once: a log without a newline is read in a time that grows with its length only
     for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from whole
-    if rest:
+        first, *others = chunk.split(b"\n")
+        begun.append(first)
+        if others:
+            yield b"".join(begun)
+            yield from others[:-1]
+            begun = [others[-1]]
+    if rest := b"".join(begun):
         yield rest
