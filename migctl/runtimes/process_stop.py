@@ -41,7 +41,7 @@ def stop_process(attempt: Attempt, grace_s: float, hurry: threading.Event | None
     orphans = [] if attempt.held() else _below(unit.pid)
     try:
         if main is not None:
-            _check_owner(unit.pid, uid)
+            _check_owner(unit.pid, uid if uid is None else _runs_as(attempt, uid))
             _signal(main, signal.SIGTERM)
             _ended_or_hurried(main, grace_s, hurry)
             orphans += [] if attempt.held() else _below(unit.pid)
@@ -86,6 +86,15 @@ def stop_bare(bare: Bare, grace_s: float, hurry: threading.Event | None, *, uid:
         for fd in (main, whole, *below):
             if fd is not None:
                 os.close(fd)
+
+
+def _runs_as(attempt: Attempt, uid: int) -> int:
+    """The user that a job asked for with `user:`, root where it asked for nobody's, else `uid`."""
+    launch = attempt.read("launch.json")
+    user = launch.get("user", uid) if launch is not None else uid
+    if user is None:
+        return os.geteuid()
+    return user[0] if isinstance(user, list) and user and isinstance(user[0], int) else uid
 
 
 def _check_owner(pid: int | None, uid: int | None) -> None:
