@@ -137,6 +137,50 @@ def test_a_device_that_no_node_has_is_told_at_once(program: Here) -> None:
     assert "no node has nvidia.com/mig-3g.20gb, which baseline asks for" in " ".join((done.out + done.err).split())
 
 
+SELECTING = "kubernetes: {mig_strategy: mixed, node_selector: {rack: r7}}\n"
+WAITS = {
+    "memory": (node("n1", memory="1Gi"), "", "no node takes it (0/1 nodes are available: 1 Insufficient memory); a smaller"),
+    "a taint": (
+        node("n1", taints=[{"key": "team", "value": "blue", "effect": "NoSchedule"}]),
+        "",
+        "untolerated taint {team: blue}); the nodes' administrator can lift",
+    ),
+    "a label": (node("n1"), SELECTING, "node affinity/selector); see node_selector"),
+    "the taint of nodes with GPUs": (
+        node("n1", taints=[{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]),
+        "",
+        None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", WAITS)
+def test_what_keeps_a_pod_from_every_node_is_told(program: Here, cluster: KubernetesCluster, which: str) -> None:
+    where, settings, told = WAITS[which]
+    cluster.set(nodes=[where])
+    program.plan(
+        f"{settings}name: s\nengine: kubernetes\njobs: {{a: {{image: i, profile: 1g.5gb, cpus: 2, mem_limit: 4g, command: x}}}}"
+    )
+
+    program.up()
+
+    job = program.jobs()["a"]
+    assert job["state"] == ("queued" if told else "running")
+    assert (told or "") in (job["reason"] or "")
+
+
+def test_a_job_that_runs_longer_than_its_timeout_has_failed(program: Here) -> None:
+    program.plan(
+        "name: s\nengine: kubernetes\njobs: {a: {image: i, profile: 1g.5gb, cpus: 2, command: x, timeout: 1s}}"
+    )
+    program.up()
+
+    waited = program.run("wait").ended(8)
+
+    assert "it ran longer than its timeout" in waited.told
+    assert program.jobs()["a"]["state"] == "failed"
+
+
 def test_a_changed_plan_is_told_and_changes_nothing_by_itself(program: Here, cluster: KubernetesCluster) -> None:
     program.plan(SWEEP)
     program.up()

@@ -1,5 +1,5 @@
 """A stand-in for kubectl and the cluster behind it: objects in a file, and no kinder than an API server of 1.36 with its
-scheduler, Job controller and kubelets is (facts/kubernetes: what those were seen to say).
+scheduler, Job controller and kubelets is.
 
 Run as a program; `KUBECTL_CLUSTER` names the file. The texts of errors are those of kubectl 1.36 and kube-apiserver 1.36.
 """
@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from tests.support.kubernetes_scheduler import chosen
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
@@ -221,12 +223,47 @@ class Cluster:
         for one in list(self.state["objects"]):
             if one["kind"] == "Pod" and one["metadata"].get("x-end", time.time() + 1) <= time.time():
                 self._gone(one)
+            elif one["kind"] == "Pod":
+                self._pod_deadline(one)
         for job in [o for o in self.state["objects"] if o["kind"] == "Job"]:
             if "deletionTimestamp" in job["metadata"]:
                 if not self.pods_of(job):
                     self.state["objects"].remove(job)
                 continue
             self._control(job)
+
+    def _pod_deadline(self, pod: Object) -> None:
+        """The kubelet counts from when it took the pod, and gives it its grace (pkg/kubelet/active_deadline.go)."""
+        status, most = pod["status"], pod["spec"].get("activeDeadlineSeconds")
+        if most is None or status["phase"] != "Running":
+            return
+        grace = pod["spec"].get("terminationGracePeriodSeconds", 30) if self.state["stubborn"] else 0
+        if time.time() < pod["metadata"]["x-started"] + most + grace:
+            return
+        begun = status["containerStatuses"][0]["state"]["running"]["startedAt"]
+        ended = {"exitCode": 137 if grace else 143, "reason": "Error", "startedAt": begun, "finishedAt": now()}
+        status["containerStatuses"] = [{"name": "job", "state": {"terminated": ended}}]
+        status |= {
+            "phase": "Failed",
+            "reason": "DeadlineExceeded",
+            "message": "Pod was active on the node longer than the specified deadline",
+        }
+
+    def _job_deadline(self, job: Object) -> bool:
+        """Whether the Job has had its time: its pods are ended, and it has failed when they are gone."""
+        status, most = job["status"], job["spec"].get("activeDeadlineSeconds")
+        begun = job["metadata"].setdefault("x-started", time.time())
+        status.setdefault("startTime", now())
+        if most is None or time.time() < begun + most:
+            return False
+        told = {"reason": "DeadlineExceeded", "message": "Job was active longer than specified deadline"}
+        conditions = [{"type": "FailureTarget", "status": "True", "lastTransitionTime": now(), **told}]
+        live = [p for p in self.pods_of(job) if p["status"]["phase"] in ("Pending", "Running")]
+        for pod in live:
+            self.leave(pod, None)
+        status["active"] = len(live)
+        status["conditions"] = [*conditions, *([] if live else [{**conditions[0], "type": "Failed"}])]
+        return True
 
     def _gone(self, pod: Object) -> None:
         owner = next(r["uid"] for r in pod["metadata"]["ownerReferences"])
@@ -266,9 +303,13 @@ class Cluster:
                 {"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}
             ]
             status["active"] = 0
+            status.pop("startTime", None)
+            job["metadata"].pop("x-started", None)
             return
         status["conditions"] = []
         self._finish(job)
+        if not status["conditions"] and self._job_deadline(job):
+            return
         if not status["conditions"]:
             self._births(job, live)
         for pod in self.pods_of(job):
@@ -348,43 +389,23 @@ class Cluster:
             return
         container = spec["containers"][0]
         if "nodeName" not in spec:
-            lacking: dict[str, int] = {}
-            for node in self.state["nodes"]:
-                short = self._short(node, container["resources"]["limits"])
-                if short is None:
-                    spec["nodeName"] = node["metadata"]["name"]
-                    break
-                lacking[short] = lacking.get(short, 0) + 1
-            else:
-                number = len(self.state["nodes"])
-                told = ", ".join(f"{n} Insufficient {name}" for name, n in lacking.items())
-                message = f"0/{number} nodes are available: {told}. preemption: 0/{number} nodes are available: "
-                message += f"{number} No preemption victims found for incoming pod."
+            pods = [one for one in self.state["objects"] if one["kind"] == "Pod"]
+            name, why = chosen(pod, self.state["nodes"], pods)
+            if not name:
                 status["conditions"] = [
-                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
                 ]
                 return
+            spec["nodeName"] = name
             status["conditions"] = [{"type": "PodScheduled", "status": "True"}]
         bad = self.state["bad_images"].get(container["image"])
         if bad:
             waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{container["image"]}": {bad}'}
             status["containerStatuses"] = [{"name": "job", "state": {"waiting": waiting}}]
             return
-        status["phase"] = "Running"
+        status |= {"phase": "Running", "startTime": now()}
+        pod["metadata"]["x-started"] = time.time()
         status["containerStatuses"] = [{"name": "job", "state": {"running": {"startedAt": now()}}}]
-
-    def _short(self, node: Object, wanted: Object) -> str | None:
-        used: dict[str, int] = {}
-        for pod in self.state["objects"]:
-            here = pod["kind"] == "Pod" and pod["spec"].get("nodeName") == node["metadata"]["name"]
-            if here and pod["status"]["phase"] in ("Pending", "Running"):
-                for name, amount in pod["spec"]["containers"][0]["resources"]["limits"].items():
-                    used[name] = used.get(name, 0) + (int(amount) if name != "memory" else 0)
-        allocatable = node["status"]["allocatable"]
-        for name, amount in wanted.items():
-            if name != "memory" and int(allocatable.get(name, 0)) - used.get(name, 0) < int(amount):
-                return name
-        return None
 
     def _event(self, about: Object, reason: str, message: str) -> None:
         metadata = about["metadata"]

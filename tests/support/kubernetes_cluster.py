@@ -26,13 +26,20 @@ def _schema() -> Path:
 
 
 def node(
-    name: str, devices: dict[str, int] | None = None, *, cpus: int = 32, product: str = "NVIDIA-A100-SXM4-40GB"
+    name: str,
+    devices: dict[str, int] | None = None,
+    *,
+    cpus: int = 32,
+    memory: str = "256Gi",
+    product: str = "NVIDIA-A100-SXM4-40GB",
+    **spec: Any,
 ) -> Any:
-    """A node with GPUs, as GPU feature discovery labels it."""
+    """A node with GPUs, as GPU feature discovery labels it; `taints` and `unschedulable` as in its spec."""
     labels = {"nvidia.com/gpu.product": product, "nvidia.com/gpu.count": "1", "nvidia.com/mig.strategy": "mixed"}
     offered = {name: str(amount) for name, amount in (devices or {SLICE: 3}).items()}
-    allocatable = {"cpu": str(cpus), "memory": "256Gi", **offered}
-    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}}
+    allocatable = {"cpu": str(cpus), "memory": memory, **offered}
+    metadata = {"name": name, "labels": labels}
+    return {"kind": "Node", "metadata": metadata, "spec": spec, "status": {"allocatable": allocatable}}
 
 
 class KubernetesCluster:

@@ -1,0 +1,128 @@
+"""The stand-in for a cluster is no kinder than a cluster: what it must refuse, leave pending or end."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.kubectl_program import Cluster
+from tests.support.kubernetes_cluster import SLICE, KubernetesCluster, node
+
+pytest.importorskip("kubernetes_validate")
+
+FREE = node("free")
+TAINT = {"key": "team", "value": "blue", "effect": "NoSchedule"}
+
+
+def job(name: str = "a", *, pod: Any = None, limits: Any = None, **spec: Any) -> Any:
+    """A Job as migctl writes them, with this in its spec and its pod's."""
+    resources = {"limits": {"cpu": "2", "memory": "4Gi", SLICE: 1, **(limits or {})}}
+    container = {"name": "job", "image": "i", "resources": resources}
+    template = {"metadata": {}, "spec": {"restartPolicy": "Never", "containers": [container], **(pod or {})}}
+    whole = {"backoffLimit": 0, "template": template, **spec}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": whole}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> KubernetesCluster:
+    return KubernetesCluster(tmp_path / "cluster")
+
+
+def apply(cluster: KubernetesCluster, *given: Any) -> None:
+    with cluster.changing() as state:
+        for one in given:
+            Cluster(state).apply(one, "lab", "migctl", dry_run=False)
+        Cluster(state).settle()
+
+
+def pod_of(cluster: KubernetesCluster) -> Any:
+    (pod,) = cluster.objects("Pod")
+    return pod
+
+
+NOT_TAKEN = {
+    "memory": ([node("n1", memory="3Gi")], job(), "1 Insufficient memory", "not helpful"),
+    "cpus and memory": ([node("n1", cpus=1, memory="1024Mi")], job(), "1 Insufficient cpu, 1 Insufficient memory", "not"),
+    "half CPUs": ([node("n1", cpus=1)], job(limits={"cpu": "1500m"}), "1 Insufficient cpu", "not helpful"),
+    "a label": ([FREE], job(pod={"nodeSelector": {"rack": "7"}}), "1 node(s) didn't match Pod's node affinity/selector", ""),
+    "a taint": ([node("n1", taints=[TAINT])], job(), "1 node(s) had untolerated taint {team: blue}", "not helpful"),
+    "a cordon": ([node("n1", unschedulable=True)], job(), "1 node(s) were unschedulable", "not helpful"),
+    "a device": ([node("n1", {"nvidia.com/gpu": 1})], job(), f"1 Insufficient {SLICE}", "not helpful"),
+    "no node": ([], job(), "no nodes available to schedule pods", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", NOT_TAKEN)
+def test_a_pod_that_no_node_takes_stays_pending_and_says_why(cluster: KubernetesCluster, which: str) -> None:
+    nodes, one, told, preemption = NOT_TAKEN[which]
+    cluster.set(nodes=nodes)
+
+    apply(cluster, one)
+
+    pod = pod_of(cluster)
+    (condition,) = pod["status"]["conditions"]
+    assert pod["status"]["phase"] == "Pending"
+    assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+    assert told in condition["message"]
+    assert preemption in condition["message"]
+
+
+TAKEN = {
+    "a tolerated taint": ([node("n1", taints=[TAINT])], {"tolerations": [{"key": "team", "operator": "Exists"}]}),
+    "its very value": ([node("n1", taints=[TAINT])], {"tolerations": [{"key": "team", "value": "blue"}]}),
+    "a wish": ([node("n1", taints=[{**TAINT, "effect": "PreferNoSchedule"}])], {}),
+    "its label": ([FREE], {"nodeSelector": {"nvidia.com/gpu.count": "1"}}),
+    "another node": ([node("n1", memory="1Gi"), node("n2")], {}),
+}
+
+
+@pytest.mark.parametrize("which", TAKEN)
+def test_a_pod_runs_on_the_first_node_that_takes_it(cluster: KubernetesCluster, which: str) -> None:
+    nodes, spec = TAKEN[which]
+    cluster.set(nodes=nodes)
+
+    apply(cluster, job(pod=spec))
+
+    assert pod_of(cluster)["spec"]["nodeName"] == nodes[-1]["metadata"]["name"]
+
+
+def test_memory_of_pods_that_run_is_not_free(cluster: KubernetesCluster) -> None:
+    cluster.set(nodes=[node("n1", memory="6Gi")])
+
+    apply(cluster, job("a"), job("b"))
+
+    (waiting,) = [pod for pod in cluster.objects("Pod") if pod["status"]["phase"] == "Pending"]
+    assert waiting["status"]["conditions"][0]["message"] == (
+        "0/1 nodes are available: 1 Insufficient memory. "
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
+
+
+def test_a_pod_that_has_had_its_time_fails(cluster: KubernetesCluster) -> None:
+    apply(cluster, job(pod={"activeDeadlineSeconds": 1}))
+    assert pod_of(cluster)["status"]["phase"] == "Running"
+
+    time.sleep(1.1)
+
+    status = pod_of(cluster)["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
+
+
+def test_a_job_that_has_had_its_time_fails_when_its_pods_are_gone(cluster: KubernetesCluster) -> None:
+    cluster.set(stubborn=True)
+    apply(cluster, job(pod={"terminationGracePeriodSeconds": 1}, activeDeadlineSeconds=1))
+    time.sleep(1.1)
+
+    def told() -> list[tuple[str, str, str]]:
+        (one,) = cluster.objects("Job")
+        return [(c["type"], c["reason"], c["message"]) for c in one["status"]["conditions"]]
+
+    why = ("DeadlineExceeded", "Job was active longer than specified deadline")
+    assert told() == [("FailureTarget", *why)]
+    time.sleep(1.1)
+    assert told() == [("FailureTarget", *why), ("Failed", *why)]
+    assert cluster.names("Pod") == []
