@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.kubectl_program import Cluster
+from tests.support.kubectl_program import Cluster, Refused
 from tests.support.kubernetes_cluster import SLICE, KubernetesCluster, node
 
 pytest.importorskip("kubernetes_validate")
@@ -126,3 +127,73 @@ def test_a_job_that_has_had_its_time_fails_when_its_pods_are_gone(cluster: Kuber
     time.sleep(1.1)
     assert told() == [("FailureTarget", *why), ("Failed", *why)]
     assert cluster.names("Pod") == []
+
+
+def patch(cluster: KubernetesCluster, change: Any) -> None:
+    with cluster.changing() as state:
+        Cluster(state).patch("jobs.batch", "a", "lab", change, "somebody")
+
+
+INDEXED = {"completionMode": "Indexed", "completions": 3, "parallelism": 3, "backoffLimitPerIndex": 0}
+UNCHANGING = {
+    "completions": ({}, {"completions": 2}, "spec.completions: Invalid value: 2: field is immutable"),
+    "completions alone": (INDEXED, {"completions": 2}, "can only be modified in tandem with spec.parallelism"),
+    "a policy": ({}, {"podFailurePolicy": {"rules": []}}, "spec.podFailurePolicy: Invalid value: {...}: field is immutable"),
+    "the mode": (INDEXED, {"backoffLimitPerIndex": 1}, "spec.backoffLimitPerIndex: Invalid value: 1: field is immutable"),
+    "the template": (
+        {},
+        {"template": {**job()["spec"]["template"], "metadata": {"labels": {"x": "y"}}}},
+        "spec.template: Invalid value: {...}: field is immutable",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", UNCHANGING)
+@pytest.mark.parametrize("by", ["apply", "patch"])
+def test_what_never_changes_of_a_job_is_refused(cluster: KubernetesCluster, which: str, by: str) -> None:
+    spec, change, told = UNCHANGING[which]
+    apply(cluster, job(**spec))
+    before = cluster.objects("Job")
+
+    tries = {
+        "apply": lambda: apply(cluster, job(**{**spec, **change})),
+        "patch": lambda: patch(cluster, {"spec": change}),
+    }
+    with pytest.raises(Refused, match=re.escape(told)):
+        tries[by]()
+
+    assert cluster.objects("Job") == before
+
+
+def test_an_elastic_job_has_as_many_as_run_beside_each_other(cluster: KubernetesCluster) -> None:
+    apply(cluster, job(**INDEXED))
+
+    patch(cluster, {"spec": {"completions": 2, "parallelism": 2}})
+
+    assert cluster.objects("Job")[0]["spec"]["completions"] == 2
+
+
+BAD_PATCHES = {
+    "a label": ({"metadata": {"labels": {"x": "not a value"}}}, "label x"),
+    "an annotation": ({"metadata": {"annotations": {"x": 1}}}, "annotation x"),
+    "a field": ({"spec": {"suspended": True}}, "field not declared in schema"),
+    "another uid": ({"metadata": {"uid": "x"}}, "metadata.uid"),
+    "another name": ({"metadata": {"name": "b"}}, "does not match the name on the URL"),
+}
+
+
+@pytest.mark.parametrize("which", BAD_PATCHES)
+def test_a_patch_is_checked_as_an_object_is(cluster: KubernetesCluster, which: str) -> None:
+    change, told = BAD_PATCHES[which]
+    apply(cluster, job())
+
+    with pytest.raises(Refused, match=told):
+        patch(cluster, change)
+
+
+def test_whoever_patched_a_field_has_it(cluster: KubernetesCluster) -> None:
+    apply(cluster, job(suspend=True))
+    patch(cluster, {"spec": {"suspend": False}})
+
+    with pytest.raises(Refused, match='conflict with "somebody"'):
+        apply(cluster, job(suspend=True))
