@@ -134,6 +134,9 @@ REFUSED = {
     "not allowed": Spoilt(
         HostError, "cluster-forbids", 'User "ada" cannot patch', "kubectl auth can-i --list", forbidden=["patch jobs"]
     ),
+    "not allowed to make any": Spoilt(
+        HostError, "cluster-forbids", 'User "ada" cannot create', "kubectl auth can-i --list", forbidden=["create jobs"]
+    ),
     "quota of Jobs": Spoilt(Busy, "quota", "exceeded quota: few", "kubectl describe quota few", job_quota=0),
     "no cluster": Spoilt(Busy, "cluster-unreachable", "was refused", "kubectl cluster-info", contexts={}, current=""),
     "no context": Spoilt(HostError, "no-context", 'context "lab-cluster" does not exist', contexts={}, current="x"),
@@ -265,3 +268,27 @@ def test_a_log_is_read_as_it_is(cluster: KubernetesCluster) -> None:
 
     assert process.communicate()[0] == b"two\n"
     assert cluster.calls("logs")[0][0] == "--request-timeout=0s"
+
+
+def test_whoever_may_not_read_logs_is_told_so(cluster: KubernetesCluster) -> None:
+    kubectl = client(cluster)
+    kubectl.apply(objects(ONE), dry_run=False)
+    (pod,) = kubectl.seen("").pods
+    cluster.set(forbidden=["get pods/log"])
+
+    process = kubectl.log_process(pod.name, follow=False, tail=1, timestamps=False)
+    failure = kubectl.log_failure(process.wait(), process.communicate()[1])
+
+    assert failure is not None
+    assert failure.id == "cluster-forbids"
+    assert 'cannot get resource "pods/log"' in failure.message
+
+
+def test_what_is_there_is_changed_without_the_right_to_make_more(cluster: KubernetesCluster) -> None:
+    kubectl = client(cluster)
+    kubectl.apply(objects(ONE), dry_run=False)
+    cluster.set(forbidden=["create jobs"])
+
+    kubectl.apply(objects(ONE), dry_run=False)
+
+    assert cluster.names("Job") == ["night-a"]

@@ -34,6 +34,7 @@ IMMUTABLE = (
     "successPolicy",
     "manualSelector",
 )
+GROUPS = {"jobs": "batch", "resourceclaimtemplates": "resource.k8s.io", "workloads": "kueue.x-k8s.io"}
 FLAGS = {
     "apply": {"--server-side", "--field-manager=", "--validate=", "-f", "-o", "--dry-run="},
     "get": {"-l", "-o", "--field-selector="},
@@ -75,9 +76,11 @@ class Cluster:
 
     def allowed(self, verb: str, resource: str, namespace: str, name: str = "") -> None:
         if f"{verb} {resource}" in self.state["forbidden"]:
-            group, dot = ("batch", ".batch") if resource == "jobs" else ("", "")
-            what = f'{resource}{dot} "{name}"' if name else f"{resource}{dot}"
-            where = "at the cluster scope" if resource == "nodes" else f'in the namespace "{namespace}"'
+            plural = resource.partition("/")[0]
+            group = GROUPS.get(plural, "")
+            full = f"{plural}.{group}" if group else plural
+            what = f'{full} "{name}"' if name else full
+            where = "at the cluster scope" if plural == "nodes" else f'in the namespace "{namespace}"'
             raise server(
                 "Forbidden",
                 f'{what} is forbidden: User "ada" cannot {verb} resource "{resource}" in API group "{group}" {where}',
@@ -111,6 +114,8 @@ class Cluster:
         if wrong := refusals(given):
             raise Refused(f'The {kind} "{metadata["name"]}" is invalid: {wrong[0]}')
         old = self.find(kind, namespace, metadata["name"])
+        if old is None:
+            self.allowed("create", plural, namespace, metadata["name"])
         quota = self.state["job_quota"]
         if kind == "Job" and old is None and quota is not None and len(self.kind("Job", namespace)) >= quota:
             raise server(
@@ -644,17 +649,22 @@ def _delete(line: Line, cluster: Cluster, namespace: str) -> str:
     if "--raw" in line.flags:
         cluster.delete(line.flags["--raw"], json.load(sys.stdin))
         return "{}"
-    kind = "ResourceClaimTemplate"
+    kind, plural = "ResourceClaimTemplate", "resourceclaimtemplates"
+    cluster.allowed("list", plural, namespace)
     gone = _selected(cluster.kind(kind, namespace), line.flags["-l"])
+    for one in gone:
+        cluster.allowed("delete", plural, namespace, one["metadata"]["name"])
     cluster.state["objects"] = [o for o in cluster.state["objects"] if o not in gone]
     return "".join(f"resourceclaimtemplate.resource.k8s.io/{o['metadata']['name']}\n" for o in gone)
 
 
 def _logs(line: Line, cluster: Cluster, namespace: str) -> str:
     name = line.words[0].removeprefix("pod/")
+    cluster.allowed("get", "pods", namespace, name)
     pod = cluster.find("Pod", namespace, name)
     if pod is None:
         raise server("NotFound", f'pods "{name}" not found')
+    cluster.allowed("get", "pods/log", namespace, name)
     if pod["status"]["phase"] == "Pending":
         raise server("BadRequest", f'container "job" in pod "{name}" is waiting to start: ContainerCreating')
     text: str = cluster.state["logs"].get(name, "")
