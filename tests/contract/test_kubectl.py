@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from migctl.core.yaml_text import plain
 from migctl.errors import Busy, HostError, MigctlError, PlanError
 from migctl.kubectl.client import Kubectl
 from migctl.kubectl.errors import translated
-from migctl.programs import Answer
+from migctl.programs import Answer, ask
 from migctl.render.kubernetes import manifests
 from tests.support import exports
 from tests.support.kubernetes_cluster import KubernetesCluster
@@ -268,6 +271,61 @@ def test_a_log_is_read_as_it_is(cluster: KubernetesCluster) -> None:
 
     assert process.communicate()[0] == b"two\n"
     assert cluster.calls("logs")[0][0] == "--request-timeout=0s"
+
+
+def test_a_log_is_followed_from_a_moment_on_with_times(cluster: KubernetesCluster) -> None:
+    kubectl = client(cluster)
+    kubectl.apply(objects(ONE), dry_run=False)
+    cluster.say("night-a", "one\n")
+    (pod,) = kubectl.seen("").pods
+    time.sleep(1.1)
+    since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    process = kubectl.log_process(pod.name, follow=True, tail=None, timestamps=True, since=since)
+    cluster.say("night-a", "one\ntwo\n")
+    time.sleep(0.5)
+    assert process.poll() is None
+    cluster.end("night-a", log="one\ntwo\nthree\n")
+
+    lines = process.communicate(timeout=10)[0].decode().splitlines()
+    assert [line.split(" ")[1] for line in lines] == ["two", "three"]
+    assert all(line.split(" ")[0] >= since.rstrip("Z") for line in lines)
+
+
+ASKED = {
+    "a container that it has not": (["logs", "pod/POD", "--container=sidecar"], "sidecar is not valid for pod"),
+    "a field that is none": (["get", "events", "--field-selector=colour=red", "-o", "json"], "not supported: colour"),
+    "another format": (["get", "pods", "-o", "yaml"], "does not know -o yaml"),
+    "a strategic patch": (["patch", "jobs.batch", "night-a", "-o", "name", "-p", "{}"], "no strategic merge"),
+    "a dry run of the client": (["apply", "--server-side", "--field-manager=x", "--dry-run=client", "-o", "name"], "client"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", ASKED)
+def test_what_the_stand_in_cannot_do_it_refuses(cluster: KubernetesCluster, which: str) -> None:
+    words, told = ASKED[which]
+    kubectl = client(cluster)
+    kubectl.apply(objects(ONE), dry_run=False)
+    (pod,) = kubectl.seen("").pods
+
+    answer = ask(["kubectl", *(word.replace("POD", pod.name) for word in words)], kubectl.environ, 30.0, b"{}")
+
+    assert answer.code == 1
+    assert told in answer.errors
+
+
+def test_only_the_events_that_were_asked_for_are_told(cluster: KubernetesCluster) -> None:
+    cluster.set(pod_refusal="exceeded quota: gpus")
+    kubectl = client(cluster)
+    kubectl.apply(objects(ONE), dry_run=False)
+    with cluster.changing() as state:
+        (one,) = [o for o in state["objects"] if o["kind"] == "Event"]
+        one["type"] = "Normal"
+    cluster.set(pod_refusal="")
+
+    answer = ask(["kubectl", "get", "events", "--field-selector=type=Warning", "-o", "json"], kubectl.environ, 30.0)
+
+    assert json.loads(answer.output)["items"] == []
 
 
 def test_whoever_may_not_read_logs_is_told_so(cluster: KubernetesCluster) -> None:

@@ -11,6 +11,7 @@ import copy
 import fcntl
 import json
 import os
+import re
 import sys
 import time
 import uuid
@@ -43,6 +44,20 @@ FLAGS = {
     "logs": {"--container=", "--follow", "--tail=", "--since-time=", "--timestamps"},
     "config": {"-o"},
 }
+OBEYED = {
+    ("apply", "-f"): {"-"},
+    ("apply", "-o"): {"name"},
+    ("apply", "--validate"): {"strict", "true"},
+    ("apply", "--dry-run"): {"server", "none"},
+    ("get", "-o"): {"json"},
+    ("patch", "--type"): {"merge"},
+    ("patch", "-o"): {"name"},
+    ("delete", "-f"): {"-"},
+    ("delete", "-o"): {"name"},
+    ("config", "-o"): {"json"},
+}
+"""Values of flags that the stand-in does as they say; a real kubectl knows more."""
+_FIELD = re.compile(r"([^=!]+)(!=|==?)([^=!]*)")
 Object = dict[str, Any]
 
 
@@ -531,6 +546,8 @@ class Line:
         self.verb = ""
         self.words: list[str] = []
         self.flags: dict[str, str] = {}
+        self.seen = 0
+        """Lines of a log that are printed already."""
         left = list(words)
         while left:
             word = left.pop(0)
@@ -552,23 +569,43 @@ class Line:
                 self.words.append(word)
 
 
-def main(words: list[str]) -> str:
-    line = Line(words)
+@contextlib.contextmanager
+def opened() -> Iterator[Object]:
+    """The cluster's state, which nobody else changes meanwhile."""
     place = Path(os.environ["KUBECTL_CLUSTER"])
     with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         state = json.loads(place.read_text())
-        state["calls"].append(words)
         try:
-            return _call(line, Cluster(state))
+            yield state
         finally:
             new = place.with_suffix(".new")
             new.write_text(json.dumps(state))
             new.replace(place)
 
 
+def main(words: list[str]) -> None:
+    line = Line(words)
+    with opened() as state:
+        state["calls"].append(words)
+        told = _call(line, Cluster(state))
+        if line.verb == "logs":
+            line.seen = len(written(state, line.words[0].removeprefix("pod/")))
+    sys.stdout.write(told)
+    sys.stdout.flush()
+    if "--follow" in line.flags:
+        follow(line)
+
+
 def _call(line: Line, cluster: Cluster) -> str:
     state = cluster.state
+    for (verb, flag), values in OBEYED.items():
+        if line.verb == verb and line.flags.get(flag, next(iter(values))) not in values:
+            raise Refused(f"error: this stand-in does not know {flag} {line.flags[flag]}")
+    if line.verb in ("apply", "get", "patch") and "-o" not in line.flags:
+        raise Refused(f"error: this stand-in knows {line.verb} with -o only")
+    if line.verb == "patch" and "--type" not in line.flags:
+        raise Refused("error: this stand-in knows no strategic merge")
     if line.verb == "config":
         contexts = [{"name": n, "context": {"cluster": n, "user": n, **c}} for n, c in state["contexts"].items()]
         return json.dumps({"kind": "Config", "contexts": contexts or None, "current-context": state["current"]})
@@ -623,6 +660,36 @@ KINDS = {
 }
 
 
+_FIELDS = {
+    "Event": {"type", "reason", "involvedObject.kind", "involvedObject.name", "involvedObject.uid"},
+    "Pod": {"spec.nodeName", "spec.restartPolicy", "status.phase"},
+    "Job": {"status.successful"},
+    "Node": {"spec.unschedulable"},
+}
+"""What an API server selects by, beside name and namespace, as far as the stand-in has it."""
+
+
+def _with_fields(objects: list[Object], kind: str, selector: str) -> list[Object]:
+    wanted = [_FIELD.fullmatch(part) for part in selector.split(",") if part]
+    for part in wanted:
+        known = _FIELDS.get(kind, set()) | {"metadata.name", "metadata.namespace"}
+        if part is None or part[1] not in known:
+            label = part[1] if part is not None else selector
+            raise server(
+                "BadRequest",
+                f'Unable to find "{kind}" that match label selector "", field selector "{selector}": '
+                f"field label not supported: {label}",
+            )
+    return [o for o in objects if all((_field(o, p[1]) == p[3]) == (p[2] != "!=") for p in wanted if p is not None)]
+
+
+def _field(one: Object, path: str) -> str:
+    value: Any = one
+    for word in path.split("."):
+        value = value.get(word, "") if isinstance(value, dict) else ""
+    return str(value)
+
+
 def _get(line: Line, cluster: Cluster, namespace: str) -> str:
     found: list[Object] = []
     cluster.settle()
@@ -632,7 +699,7 @@ def _get(line: Line, cluster: Cluster, namespace: str) -> str:
         if kind == "Workload" and not cluster.state["kueue"]:
             raise Refused('error: the server doesn\'t have a resource type "workloads"')
         there = cluster.state["nodes"] if kind == "Node" else cluster.kind(kind, namespace)
-        found += _selected(there, line.flags.get("-l", ""))
+        found += _with_fields(_selected(there, line.flags.get("-l", "")), kind, line.flags.get("--field-selector", ""))
     shown = [{**o, "metadata": {k: v for k, v in o["metadata"].items() if not k.startswith("x-")}} for o in found]
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": shown})
 
@@ -642,7 +709,8 @@ def _patch(line: Line, cluster: Cluster, namespace: str) -> str:
     manager = line.flags.get("--field-manager", "kubectl-patch")
     cluster.patch(resource, name, namespace, json.loads(line.flags["-p"]), manager)
     cluster.settle()
-    return f"{resource}/{name} patched\n"
+    kind, dot, group = resource.partition(".")
+    return f"{kind.removesuffix('s')}{dot}{group}/{name}\n"
 
 
 def _delete(line: Line, cluster: Cluster, namespace: str) -> str:
@@ -667,16 +735,61 @@ def _logs(line: Line, cluster: Cluster, namespace: str) -> str:
     cluster.allowed("get", "pods/log", namespace, name)
     if pod["status"]["phase"] == "Pending":
         raise server("BadRequest", f'container "job" in pod "{name}" is waiting to start: ContainerCreating')
-    text: str = cluster.state["logs"].get(name, "")
-    if "--tail" in line.flags:
-        lines = text.splitlines(keepends=True)
-        text = "".join(lines[len(lines) - int(line.flags["--tail"]) :])
-    return text
+    containers = [one["name"] for one in pod["spec"]["containers"]]
+    if line.flags.get("--container", containers[0]) not in containers:
+        raise Refused(f"error: container {line.flags['--container']} is not valid for pod {name}")
+    lines = written(cluster.state, name)
+    if "--since-time" in line.flags:
+        since = datetime.fromisoformat(line.flags["--since-time"]).timestamp()
+        lines = [one for one in lines if one[0] >= since]
+    if "--tail" in line.flags and int(line.flags["--tail"]) >= 0:
+        lines = lines[max(0, len(lines) - int(line.flags["--tail"])) :]
+    return "".join(_line(one, line) for one in lines)
+
+
+def _line(one: tuple[float, str], line: Line) -> str:
+    moment = datetime.fromtimestamp(one[0], UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z ")
+    return (moment if "--timestamps" in line.flags else "") + one[1]
+
+
+def write(state: Object, pod: str, text: str) -> None:
+    """A pod has written all this by now; what is new in it was written now."""
+    old = state["logs"].get(pod, "")
+    state["logs"][pod] = text
+    known = state["log_times"].get(pod, []) if text.startswith(old) else []
+    lines = len(text.splitlines())
+    state["log_times"][pod] = (known + [time.time()] * lines)[:lines]
+
+
+def written(state: Object, pod: str) -> list[tuple[float, str]]:
+    """Its lines, each with when it was written."""
+    lines = state["logs"].get(pod, "").splitlines(keepends=True)
+    return list(zip(state["log_times"].get(pod, []), lines, strict=True))
+
+
+def follow(line: Line) -> None:
+    """Print what a pod writes after what was printed already, until it ends or is gone."""
+    name = line.words[0].removeprefix("pod/")
+    while True:
+        with opened() as state:
+            cluster = Cluster(state)
+            cluster.settle()
+            lines = written(state, name)
+            runs = any(
+                one["kind"] == "Pod" and one["metadata"]["name"] == name and one["status"]["phase"] == "Running"
+                for one in state["objects"]
+            )
+        sys.stdout.write("".join(_line(one, line) for one in lines[line.seen :]))
+        sys.stdout.flush()
+        line.seen = len(lines)
+        if not runs:
+            return
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":
     try:
-        sys.stdout.write(main(sys.argv[1:]))
+        main(sys.argv[1:])
     except Refused as error:
         sys.stderr.write(f"{error}\n")
         with contextlib.suppress(OSError):

@@ -72,6 +72,7 @@ class KubernetesCluster:
                 "dra": True,
                 "kueue": False,
                 "logs": {},
+                "log_times": {},
                 "calls": [],
                 "schema": str(_schema()),
             }
@@ -135,7 +136,8 @@ class KubernetesCluster:
             pod["status"]["phase"] = "Failed" if code else "Succeeded"
             pod["status"]["containerStatuses"] = [{"name": "job", "state": {"terminated": ended}}]
             pod["status"].update(more)
-            state["logs"][pod["metadata"]["name"]] = log
+            if log:
+                kubectl_program.write(state, pod["metadata"]["name"], log)
             cluster.settle()
 
     def say(self, job: str, log: str, index: int | None = None) -> None:
@@ -150,7 +152,7 @@ class KubernetesCluster:
                     and labels.get("batch.kubernetes.io/job-name") == job
                     and (index is None or same)
                 ):
-                    state["logs"][pod["metadata"]["name"]] = log
+                    kubectl_program.write(state, pod["metadata"]["name"], log)
 
     def calls(self, verb: str) -> list[list[str]]:
         """The command lines of this verb, oldest first."""
