@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kubectl_program import Cluster, Refused
+from tests.support.kubectl_program import INDEX, Cluster, Refused
 from tests.support.kubernetes_cluster import SLICE, KubernetesCluster, node
 
 pytest.importorskip("kubernetes_validate")
@@ -197,3 +197,34 @@ def test_whoever_patched_a_field_has_it(cluster: KubernetesCluster) -> None:
 
     with pytest.raises(Refused, match='conflict with "somebody"'):
         apply(cluster, job(suspend=True))
+
+
+def born(cluster: KubernetesCluster, index: str) -> list[str]:
+    """The phases of its pods, and how many failed before each."""
+    notes = [(p["metadata"]["annotations"], p["status"]["phase"]) for p in cluster.objects("Pod")]
+    return [f"{n['batch.kubernetes.io/job-index-failure-count']} {phase}" for n, phase in notes if n[INDEX] == index]
+
+
+def test_a_failed_pods_successor_comes_later_each_time(cluster: KubernetesCluster) -> None:
+    apply(cluster, job(**{**INDEXED, "completions": 2, "parallelism": 1, "backoffLimitPerIndex": 2}))
+
+    for attempt, pause_s in enumerate((0.6, 1.1)):
+        cluster.end("a", 1, index=0)
+        failed = [f"{n} Failed" for n in range(attempt + 1)]
+        assert (born(cluster, "0"), born(cluster, "1")) == (failed, [])
+        time.sleep(pause_s)
+        assert born(cluster, "0") == [*failed, f"{attempt + 1} Running"]
+    cluster.end("a", 1, index=0)
+
+    assert born(cluster, "1") == ["0 Running"]
+
+
+def test_a_job_of_one_pod_backs_off_too(cluster: KubernetesCluster) -> None:
+    cluster.set(back_off_s=60)
+    apply(cluster, job(backoffLimit=1))
+
+    cluster.end("a", 1)
+
+    assert len(cluster.names("Pod")) == 1
+    cluster.set(back_off_s=0)
+    assert len(cluster.names("Pod")) == 2

@@ -181,6 +181,21 @@ def test_a_job_that_runs_longer_than_its_timeout_has_failed(program: Here) -> No
     assert program.jobs()["a"]["state"] == "failed"
 
 
+def test_a_job_between_two_attempts_is_waiting_and_says_for_what(program: Here, cluster: KubernetesCluster) -> None:
+    cluster.set(back_off_s=60)
+    program.plan("name: s\nengine: kubernetes\njobs: {a: {image: i, profile: 1g.5gb, cpus: 2, command: x, retries: 1}}")
+    program.up()
+    cluster.end("s-a", 3)
+
+    job = program.jobs()["a"]
+    assert job["state"] == "queued"
+    assert "an attempt of it failed: exit code 3; Kubernetes starts the next one" in job["reason"]
+    cluster.set(back_off_s=0)
+    assert program.jobs()["a"]["state"] == "running"
+    cluster.end("s-a", 3)
+    assert "a: failed (exit code 3)" in program.run("wait").ended(8).out
+
+
 def test_a_changed_plan_is_told_and_changes_nothing_by_itself(program: Here, cluster: KubernetesCluster) -> None:
     program.plan(SWEEP)
     program.up()

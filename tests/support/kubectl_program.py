@@ -332,6 +332,9 @@ class Cluster:
         metadata["x-counted"] = True
         status["failed" if failed else "succeeded"] = status.get("failed" if failed else "succeeded", 0) + 1
         index = metadata.get("annotations", {}).get(INDEX)
+        tries = job["metadata"].setdefault("x-tries", {})
+        number = tries.get(index or "0", [0, 0.0])[0]
+        tries[index or "0"] = [number + 1 if failed else 0, time.time()]
         if index is None:
             return
         if not failed:
@@ -403,19 +406,19 @@ class Cluster:
             free = [n for n in range(spec["completions"]) if n not in over | there]
         else:
             free = [0] if not live and not status.get("succeeded") else []
+        # An index in its back-off keeps its place: the next ones do not get ahead of it.
         for index in free[: max(0, spec["parallelism"] - len(live))]:
-            self._birth(job, index)
+            failures, last = metadata.get("x-tries", {}).get(str(index), (0, 0.0))
+            if not failures or time.time() >= last + self.state["back_off_s"] * 2 ** min(failures - 1, 6):
+                self._birth(job, index, failures)
 
-    def _birth(self, job: Object, index: int) -> None:
+    def _birth(self, job: Object, index: int, failures: int) -> None:
         template = copy.deepcopy(job["spec"]["template"])
         indexed = job["spec"]["completionMode"] == "Indexed"
-        before = [p for p in self.state["ended"] if p["job"] == job["metadata"]["uid"] and p["index"] == index] + [
-            p for p in self.pods_of(job) if int(p["metadata"].get("annotations", {}).get(INDEX, 0)) == index
-        ]
         name = job["metadata"]["name"] + (f"-{index}" if indexed else "")
         annotations = {**template["metadata"].get("annotations", {})}
         if indexed:
-            annotations |= {INDEX: str(index), FAILURES: str(len(before))}
+            annotations |= {INDEX: str(index), FAILURES: str(failures)}
         labels = {**template["metadata"].get("labels", {}), "batch.kubernetes.io/job-name": job["metadata"]["name"]}
         self.state["objects"].append(
             {

@@ -58,7 +58,8 @@ class KubernetesCluster:
         self.write(
             {
                 "objects": [],
-                "ended": [],
+                # Of a failed pod's successor, doubled each time; 10 s in a cluster (pkg/controller/job).
+                "back_off_s": 0.5,
                 "nodes": list(nodes) or [node("n1")],
                 "namespaces": ["default", "lab"],
                 "contexts": {"lab-cluster": {"namespace": "lab"}, "other": {}},
