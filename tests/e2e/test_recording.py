@@ -121,8 +121,10 @@ def test_runs_on_other_gpus_are_told_apart(watched: Program) -> None:
     watched.up()
     other = PLAN.format(python=sys.executable).replace("night", "other").replace("profile: 1g.5gb, ", "")
     watched.plan(other, "other.yaml")
-    watched.up("other.yaml", MIGCTL_NVML="sim:t4", MIGCTL_SIM_STATE=str(watched.folder / "t4.json"))
+    elsewhere = {"MIGCTL_NVML": "sim:t4", "MIGCTL_SIM_STATE": str(watched.folder / "t4.json")}
+    watched.up("other.yaml", **elsewhere)
 
     found = {one.run: (one.nvml, one.runtime) for one in running(session(watched))}
+    watched.run("down", "other", "--timeout", "0", **elsewhere).ended(0)
 
     assert found == {"night": (BOARD, RuntimeName.PROCESS.value), "other": ("sim:t4", RuntimeName.PROCESS.value)}
