@@ -36,7 +36,7 @@ BUSY = """
 import os, sys, time
 pid = os.fork()
 if pid == 0:
-    end = time.process_time() + 0.3
+    end = time.process_time() + 0.5
     while time.process_time() < end: pass
     os._exit(0)
 os.waitpid(pid, 0)
@@ -110,7 +110,7 @@ def test_time_of_children_that_have_ended_is_counted_once() -> None:
         took = tree_cpu_s(process.pid)
 
         assert took is not None
-        assert 0.3 <= took < 3.0
+        assert 0.4 <= took < 0.9  # counted in ticks of the kernel; twice would be 1.0 and more
 
 
 def test_a_process_that_is_gone_has_no_family() -> None:
