@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from migctl.core.allocation import Assignment
-from migctl.core.plan import Job
 from migctl.errors import Notice
+
+if TYPE_CHECKING:  # what only looks at ended jobs plans nothing
+    from migctl.core.allocation import Assignment
+    from migctl.core.plan import Job
 
 
 def memory_notices(assignments: Sequence[Assignment], total_mib: int | None) -> tuple[Notice, ...]:
