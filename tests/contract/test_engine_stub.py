@@ -40,7 +40,7 @@ def test_a_container_has_its_own_environment_user_folder_limits_and_entrypoint(m
         Entrypoint=["sleep"],
         Cmd=["50"],
         User="1234:99",
-        WorkingDir="/work/here",
+        WorkingDir="/inside/here",
     )
     with serving(engine):
         process = run(engine, asked)
@@ -50,7 +50,7 @@ def test_a_container_has_its_own_environment_user_folder_limits_and_entrypoint(m
         assert told(process, "Uid").split() == ["1234"] * 4
         assert (told(process, "Gid").split()[0], told(process, "Groups")) == ("99", "")
         assert told(process, "Cpus_allowed_list") == str(CPU)
-        assert (process / "cwd").readlink() == (process / "root").readlink() / "work/here"
+        assert (process / "cwd").readlink() == (process / "root").readlink() / "inside/here"
         limits = [line.split() for line in (process / "limits").read_text().splitlines()]
         assert ["Max", "open", "files", "77", "99", "files"] in limits
         assert (process / "oom_score_adj").read_text() == "500\n"
